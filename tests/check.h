@@ -14,8 +14,8 @@ static int check_failed, check_now;
     do {                                                                                       \
         if (!(cond)) {                                                                         \
             check_now = 1;                                                                     \
-            printf("  %s:%d: %s: ", __FILE__, __LINE__, #cond);                                \
-            printf("" __VA_ARGS__);                                                            \
+            printf("  %s:%d: %s:", __FILE__, __LINE__, #cond);                                 \
+            printf(" " __VA_ARGS__);                                                           \
             printf("\n");                                                                      \
         }                                                                                      \
     } while (0)
@@ -24,8 +24,8 @@ static int check_failed, check_now;
 #define MUST(cond, ...)                                                                        \
     do {                                                                                       \
         if (!(cond)) {                                                                         \
-            printf("  %s:%d: cannot go on: %s: ", __FILE__, __LINE__, #cond);                  \
-            printf("" __VA_ARGS__);                                                            \
+            printf("  %s:%d: cannot go on: %s:", __FILE__, __LINE__, #cond);                   \
+            printf(" " __VA_ARGS__);                                                           \
             printf("\n");                                                                      \
             exit(99);                                                                          \
         }                                                                                      \
