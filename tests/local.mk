@@ -3,3 +3,7 @@ check_PROGRAMS += tests/test_gguf
 TESTS += tests/test_gguf
 tests_test_gguf_SOURCES = tests/test_gguf.c tests/ggufw.h tests/check.h
 EXTRA_DIST += tests/oracle tests/cases/gguf
+check_PROGRAMS += tests/test_quant
+TESTS += tests/test_quant
+tests_test_quant_SOURCES = tests/test_quant.c tests/check.h
+EXTRA_DIST += tests/golden/make_quant.py tests/golden/quant.bin
