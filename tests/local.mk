@@ -7,3 +7,6 @@ check_PROGRAMS += tests/test_quant
 TESTS += tests/test_quant
 tests_test_quant_SOURCES = tests/test_quant.c tests/check.h
 EXTRA_DIST += tests/golden/make_quant.py tests/golden/quant.bin
+check_PROGRAMS += tests/test_hparams
+TESTS += tests/test_hparams
+tests_test_hparams_SOURCES = tests/test_hparams.c tests/ggufw.h tests/check.h
