@@ -7,3 +7,10 @@ src_libqwenrun_a_SOURCES = \
 	src/tok.c src/tok.h \
 	src/chat.c src/chat.h \
 	src/sample.c src/sample.h
+
+# device and engine layers
+src_libqwenrun_a_SOURCES += \
+	src/dev.c src/dev.h src/kern.c src/kern.h src/plan.c src/plan.h \
+	src/ops.c src/ops.h src/pack.c src/pack.h src/cl_sources.h \
+	src/model.c src/model.h src/state.c src/state.h src/target.c src/target.h \
+	src/engine.c src/generate.c src/qwenrun.h

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* qw_norm: y = x / sqrt(mean(x^2) + eps) * w for each live row, rounded to activation blocks once
+ * for all products that read it.
+ * Layout: x [rows][n] f32 read at row first + r; outputs q [r][n/32][32], scale and sum [r][n/32],
+ * f [r][n] f32. want: 1 blocks, 2 floats, 3 both.
+ * Launch: one work-group of QW_ROW_WG items a row.
+ * Order of the sum: item i adds x[i], x[i + WG], ... by fma; then the halves are folded together. */
+kernel __attribute__((reqd_work_group_size(QW_ROW_WG, 1, 1))) void
+qw_norm(global const float *x, global const float *w, global const int *cycle, int n, float eps,
+        int want, global qw_act *q, global float *scale, global int *sum, global float *f)
+{
+    local float part[QW_ROW_WG];
+    const int lane = (int)get_local_id(0), row = (int)get_group_id(0);
+    if (row >= cycle[QW_CYC_ROWS])
+        return;
+    global const float *xr = x + (size_t)(cycle[QW_CYC_FIRST] + row) * n;
+    float s = 0.0f;
+    for (int i = lane; i < n; i += QW_ROW_WG)
+        s = fma(xr[i], xr[i], s);
+    part[lane] = s;
+    for (int step = QW_ROW_WG / 2; step > 0; step /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane < step)
+            part[lane] += part[lane + step];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const float r = 1.0f / sqrt(part[0] / (float)n + eps);
+    for (int b = lane; b < n / 32; b += QW_ROW_WG) {
+        const float16 lo = vload16(2 * b, xr) * r * vload16(2 * b, w);
+        const float16 hi = vload16(2 * b + 1, xr) * r * vload16(2 * b + 1, w);
+        const size_t block = (size_t)row * (n / 32) + b;
+        if (want & 1)
+            qw_quant_block(lo, hi, block, q, scale, sum);
+        if (want & 2) {
+            vstore16(lo, 2 * block, f);
+            vstore16(hi, 2 * block + 1, f);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "ops.h"
+
+#include <math.h>
+
+#include "cycle.h"
+
+#define N_ARGS(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Kernel entries by layout and shape: CPU shape one row and row tiles of 4, then the GPU
+ * shape. */
+static const char *const matmul_entry[QW_N_LAYOUTS][2][2] = {
+#define QW_ENTRY(L)                                                                      \
+    {                                                                                    \
+        {"qw_matmul_" L "_c1", "qw_matmul_" L "_c4"},                                    \
+        {                                                                                \
+            "qw_matmul_" L "_g1", "qw_matmul_" L "_g4"                                   \
+        }                                                                                \
+    }
+    [QW_L_F32] = QW_ENTRY("f32"),   [QW_L_Q4_0] = QW_ENTRY("q4_0"),
+    [QW_L_Q4_1] = QW_ENTRY("q4_1"), [QW_L_Q4_K] = QW_ENTRY("q4_k"),
+    [QW_L_Q8_0] = QW_ENTRY("q8_0"), [QW_L_Q8_1] = QW_ENTRY("q8_1"),
+    [QW_L_Q8_K] = QW_ENTRY("q8_k"), [QW_L_Q6_K] = QW_ENTRY("q6_k"),
+};
+static const char *const embed_entry[QW_N_LAYOUTS] = {
+    [QW_L_F32] = "qw_embed_f32",   [QW_L_Q4_0] = "qw_embed_q4_0",
+    [QW_L_Q4_1] = "qw_embed_q4_1", [QW_L_Q4_K] = "qw_embed_q4_k",
+    [QW_L_Q8_0] = "qw_embed_q8_0", [QW_L_Q8_1] = "qw_embed_q8_1",
+    [QW_L_Q8_K] = "qw_embed_q8_k", [QW_L_Q6_K] = "qw_embed_q6_k",
+};
+
+int qw_op_embed(struct qw_plan *p, const struct qw_mat *embed, int n_vocab, cl_mem cycle,
+                cl_mem x, int rows, struct qw_err *err)
+{
+    const size_t local[] = {64, 1}, global[] = {64, (size_t)rows};
+    int rc = QW_OK;
+    for (int i = 0; rc == QW_OK && i < embed->part[0].n_slabs; i++) {
+        const struct qw_slab *s = &embed->part[0].slab[i];
+        const int first = s->tile0 * 16, last = first + s->tiles * 16;
+        const int end = last < n_vocab ? last : n_vocab;
+        const struct qw_arg arg[] = {QW_ARG(s->buf), QW_ARG(cycle), QW_ARG(embed->K),
+                                     QW_ARG(first),  QW_ARG(end),   QW_ARG(x)};
+        rc = qw_plan_add(p, embed_entry[embed->part[0].layout], 2, global, local, arg,
+                         N_ARGS(arg), err);
+    }
+    return rc;
+}
+
+int qw_op_norm(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float eps,
+               int want, const struct qw_acts *out, int rows, struct qw_err *err)
+{
+    const size_t local[] = {(size_t)p->kern->row_group},
+                 global[] = {local[0] * (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(x),      QW_ARG(w),          QW_ARG(cycle),
+                                 QW_ARG(n),      QW_ARG(eps),        QW_ARG(want),
+                                 QW_ARG(out->q), QW_ARG(out->scale), QW_ARG(out->sum),
+                                 QW_ARG(out->f)};
+    return qw_plan_add(p, "qw_norm", 1, global, local, arg, N_ARGS(arg), err);
+}
+
+static int matmul_slab(struct qw_plan *p, const struct qw_mat *m,
+                       const struct qw_part *part, const struct qw_slab *s,
+                       const struct qw_acts *in, cl_mem cycle, cl_mem y, int ldy, int add,
+                       int rows, struct qw_err *err)
+{
+    const bool gpu = !p->kern->cpu_shape;
+    const int tall = rows > 1, n = s->tiles * 16, y0 = part->col + s->tile0 * 16;
+    const size_t partials = gpu ? (size_t)qw_partials(m->K) : 1, lanes = gpu ? 16 : 1;
+    const size_t local[] = {lanes, partials, 1};
+    const size_t global[] = {lanes * (size_t)s->tiles, partials,
+                             tall ? ((size_t)rows + 3) / 4 : 1};
+    const char *entry = matmul_entry[part->layout][gpu][tall];
+    if (part->layout == QW_L_F32) {
+        const struct qw_arg arg[] = {QW_ARG(s->buf), QW_ARG(in->f), QW_ARG(y),
+                                     QW_ARG(cycle),  QW_ARG(m->K),  QW_ARG(n),
+                                     QW_ARG(ldy),    QW_ARG(y0),    QW_ARG(add)};
+        return qw_plan_add(p, entry, 3, global, local, arg, N_ARGS(arg), err);
+    }
+    const struct qw_arg arg[] = {QW_ARG(s->buf),  QW_ARG(in->q), QW_ARG(in->scale),
+                                 QW_ARG(in->sum), QW_ARG(y),     QW_ARG(cycle),
+                                 QW_ARG(m->K),    QW_ARG(n),     QW_ARG(ldy),
+                                 QW_ARG(y0),      QW_ARG(add)};
+    return qw_plan_add(p, entry, 3, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_matmul(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts *in,
+                 cl_mem cycle, cl_mem y, int ldy, bool add, int rows, struct qw_err *err)
+{
+    int rc = QW_OK;
+    for (int i = 0; i < m->n_parts; i++)
+        for (int s = 0; rc == QW_OK && s < m->part[i].n_slabs; s++)
+            rc = matmul_slab(p, m, &m->part[i], &m->part[i].slab[s], in, cycle, y, ldy,
+                             add, rows, err);
+    return rc;
+}
+
+int qw_op_swiglu(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, int g0,
+                 int u0, int want, const struct qw_acts *out, int rows,
+                 struct qw_err *err)
+{
+    const size_t group = p->kern->cpu_shape ? 1 : 32;
+    const size_t local[] = {group, 1},
+                 global[] = {round_up((size_t)n / 32, group), (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(y),        QW_ARG(cycle),  QW_ARG(n),
+                                 QW_ARG(ldy),      QW_ARG(g0),     QW_ARG(u0),
+                                 QW_ARG(want),     QW_ARG(out->q), QW_ARG(out->scale),
+                                 QW_ARG(out->sum), QW_ARG(out->f)};
+    return qw_plan_add(p, "qw_swiglu", 2, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_conv(struct qw_plan *p, const struct qw_gdn_shape *s, cl_mem u, cl_mem ring,
+               cl_mem w, cl_mem cycle, cl_mem y, int rows, struct qw_err *err)
+{
+    const int heads = 2 * s->nk + s->nv, nq = 2 * s->nk;
+    const size_t local[] = {(size_t)s->dk / 4, 1},
+                 global[] = {local[0] * (size_t)heads, (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(u),     QW_ARG(ring),   QW_ARG(w),
+                                 QW_ARG(cycle), QW_ARG(s->ldu), QW_ARG(heads),
+                                 QW_ARG(nq),    QW_ARG(s->eps), QW_ARG(y)};
+    return qw_plan_add(p, "qw_conv", 2, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_layer *l,
+              cl_mem c, cl_mem u, cl_mem S, cl_mem ring, cl_mem cycle, int want, cl_mem o,
+              const struct qw_acts *out, struct qw_err *err)
+{
+    const size_t local[] = {p->kern->cpu_shape ? 1 : (size_t)s->dk},
+                 global[] = {local[0] * (size_t)s->nv};
+    const struct qw_arg arg[] = {QW_ARG(c),           QW_ARG(u),        QW_ARG(S),
+                                 QW_ARG(ring),        QW_ARG(l->dt),    QW_ARG(l->a),
+                                 QW_ARG(l->ssm_norm), QW_ARG(cycle),    QW_ARG(s->nk),
+                                 QW_ARG(s->nv),       QW_ARG(s->ldu),   QW_ARG(s->z0),
+                                 QW_ARG(s->a0),       QW_ARG(s->b0),    QW_ARG(s->eps),
+                                 QW_ARG(want),        QW_ARG(o),        QW_ARG(out->q),
+                                 QW_ARG(out->scale),  QW_ARG(out->sum), QW_ARG(out->f)};
+    return qw_plan_add(p, "qw_gdn", 1, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_rope_rows(struct qw_plan *p, cl_mem table, cl_mem cycle, int n_rot, int p0,
+                    int p1, cl_mem cs, int rows, struct qw_err *err)
+{
+    const size_t global[] = {(size_t)n_rot, (size_t)rows};
+    const size_t local[] = {(size_t)n_rot, 1};
+    const struct qw_arg arg[] = {QW_ARG(table), QW_ARG(cycle), QW_ARG(n_rot),
+                                 QW_ARG(p0),    QW_ARG(p1),    QW_ARG(cs)};
+    return qw_plan_add(p, "qw_rope_rows", 2, global, local, arg, N_ARGS(arg), err);
+}
+
+uint64_t qw_kv_scales_at(const struct qw_attn_shape *s, int positions)
+{
+    return (uint64_t)s->kv_heads * (uint64_t)positions * (uint64_t)s->hd;
+}
+
+uint64_t qw_kv_page_bytes(const struct qw_attn_shape *s, int kv_bits, int positions)
+{
+    const uint64_t n = qw_kv_scales_at(s, positions);
+    return kv_bits == 8 ? n + n / 32 * 2 : n * (uint64_t)kv_bits / 8;
+}
+
+int qw_op_qk(struct qw_plan *p, const struct qw_attn_shape *s, const struct qw_layer *l,
+             cl_mem y, cl_mem cs, cl_mem cycle, const struct qw_kv_page *page,
+             int n_pages, int kv_bits, cl_mem q, cl_mem qscale, int rows,
+             struct qw_err *err)
+{
+    int rc = QW_OK;
+    for (int i = 0; rc == QW_OK && i < n_pages; i++) {
+        const struct qw_kv_page *g = &page[i];
+        const int slot0 = i == 0 ? 0 : s->heads;
+        const size_t slots = (size_t)(s->heads - slot0 + 2 * s->kv_heads);
+        const size_t local[] = {(size_t)s->hd / 4, 1},
+                     global[] = {local[0] * slots, (size_t)rows};
+        const cl_uint off = kv_bits == 8 ? (cl_uint)qw_kv_scales_at(s, g->p1 - g->p0) : 0;
+        const struct qw_arg arg[] = {
+            QW_ARG(y),      QW_ARG(l->q_norm), QW_ARG(l->k_norm),   QW_ARG(cs),
+            QW_ARG(cycle),  QW_ARG(s->ldy),    QW_ARG(s->q0),       QW_ARG(s->k0),
+            QW_ARG(s->v0),  QW_ARG(s->heads),  QW_ARG(s->kv_heads), QW_ARG(s->n_rot),
+            QW_ARG(s->eps), QW_ARG(slot0),     QW_ARG(g->p0),       QW_ARG(g->p1),
+            QW_ARG(off),    QW_ARG(off),       QW_ARG(q),           QW_ARG(qscale),
+            QW_ARG(g->k),   QW_ARG(g->v)};
+        rc = qw_plan_add(p, "qw_qk", 2, global, local, arg, N_ARGS(arg), err);
+    }
+    return rc;
+}
+
+static int attn_rows(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem q,
+                     cl_mem qscale, cl_mem cycle, const struct qw_kv_page *g, int kv_bits,
+                     cl_mem ml, cl_mem po, int row0, int n, struct qw_err *err)
+{
+    const size_t group = p->kern->cpu_shape ? 1 : QW_ATTN_BLOCK;
+    const size_t local[] = {group, 1, 1};
+    const size_t global[] = {group * (size_t)((g->p1 - g->p0) / QW_ATTN_BLOCK),
+                             (size_t)s->kv_heads, (size_t)n};
+    const cl_uint off = kv_bits == 8 ? (cl_uint)qw_kv_scales_at(s, g->p1 - g->p0) : 0;
+    const float root = 1.0f / sqrtf((float)s->hd);
+    const struct qw_arg arg[] = {
+        QW_ARG(q),         QW_ARG(qscale),   QW_ARG(g->k),        QW_ARG(g->v),
+        QW_ARG(cycle),     QW_ARG(s->heads), QW_ARG(s->kv_heads), QW_ARG(row0),
+        QW_ARG(g->p0),     QW_ARG(g->p1),    QW_ARG(off),         QW_ARG(off),
+        QW_ARG(s->blocks), QW_ARG(root),     QW_ARG(ml),          QW_ARG(po)};
+    return qw_plan_add(p, "qw_attn", 3, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_mem q,
+               cl_mem qscale, cl_mem cycle, const struct qw_kv_page *page, int n_pages,
+               int kv_bits, cl_mem ml, cl_mem po, int want, const struct qw_acts *out,
+               int rows, struct qw_err *err)
+{
+    int rc = QW_OK;
+    for (int row0 = 0; rc == QW_OK && row0 < rows; row0 += s->rows) {
+        const int n = rows - row0 < s->rows ? rows - row0 : s->rows;
+        for (int i = 0; rc == QW_OK && i < n_pages; i++)
+            rc = attn_rows(p, s, q, qscale, cycle, &page[i], kv_bits, ml, po, row0, n,
+                           err);
+        const size_t local[] = {(size_t)s->hd / 4, 1},
+                     global[] = {local[0] * (size_t)s->heads, (size_t)n};
+        const struct qw_arg arg[] = {
+            QW_ARG(ml),       QW_ARG(po),    QW_ARG(y),         QW_ARG(cycle),
+            QW_ARG(s->heads), QW_ARG(row0),  QW_ARG(s->blocks), QW_ARG(s->ldy),
+            QW_ARG(s->q0),    QW_ARG(want),  QW_ARG(out->q),    QW_ARG(out->scale),
+            QW_ARG(out->sum), QW_ARG(out->f)};
+        if (rc == QW_OK)
+            rc = qw_plan_add(p, "qw_merge", 2, global, local, arg, N_ARGS(arg), err);
+    }
+    return rc;
+}
+
+int qw_op_argmax(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_mem part,
+                 cl_mem out, int rows, struct qw_err *err)
+{
+    const int chunks = (n + QW_ARGMAX_CHUNK - 1) / QW_ARGMAX_CHUNK;
+    const size_t group = (size_t)p->kern->row_group;
+    const size_t local[] = {group, 1}, global[] = {group * (size_t)chunks, (size_t)rows};
+    const size_t global1[] = {group * (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(y), QW_ARG(cycle), QW_ARG(n), QW_ARG(ldy),
+                                 QW_ARG(part)};
+    const struct qw_arg arg1[] = {QW_ARG(part), QW_ARG(cycle), QW_ARG(chunks),
+                                  QW_ARG(out)};
+    int rc = qw_plan_add(p, "qw_argmax_part", 2, global, local, arg, N_ARGS(arg), err);
+    return rc == QW_OK
+               ? qw_plan_add(p, "qw_argmax", 1, global1, local, arg1, N_ARGS(arg1), err)
+               : rc;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* ops.h - one typed emitter per op: appends its launches to a plan. rows is the width the
+ * plan is made for; the live rows come from the cycle block. Buffers borrow. Nothing runs
+ * here. */
+#ifndef QW_OPS_H
+#define QW_OPS_H
+
+#include "model.h"
+#include "plan.h"
+
+/* Activations as products read them: int8 blocks of 32 with scale and sum, and plain f32.
+ */
+struct qw_acts {
+    cl_mem q, scale, sum, f;
+};
+
+/* One page of a layer's KV cache: positions [p0, p1) in a buffer for K and one for V. */
+struct qw_kv_page {
+    cl_mem k, v;
+    int p0, p1;
+};
+
+/* Sizes of the attention of a model, and where its parts stand in the product of
+ * qw_layer.in. */
+struct qw_attn_shape {
+    int heads, kv_heads, hd, n_rot;
+    int q0, k0, v0, ldy;
+    int blocks; /* of QW_ATTN_BLOCK positions the context has */
+    int rows;   /* rows one launch of partial results covers */
+    float eps;
+};
+
+struct qw_gdn_shape {
+    int nk, nv, dk, taps;
+    int z0, a0, b0, ldu;
+    float eps;
+};
+
+/* x[r] = row ids[r] of the embedding (cycle block holds the ids). */
+int qw_op_embed(struct qw_plan *p, const struct qw_mat *embed, int n_vocab, cl_mem cycle,
+                cl_mem x, int rows, struct qw_err *err);
+/* acts = round(RMS(x[first + r]) * w) */
+int qw_op_norm(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float eps,
+               int want, const struct qw_acts *out, int rows, struct qw_err *err);
+/* y[r][0, cols) = W acts[r], or += when add. */
+int qw_op_matmul(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts *in,
+                 cl_mem cycle, cl_mem y, int ldy, bool add, int rows, struct qw_err *err);
+/* acts = round(silu(gate) * up) */
+int qw_op_swiglu(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, int g0,
+                 int u0, int want, const struct qw_acts *out, int rows,
+                 struct qw_err *err);
+/* y = silu(conv(u)), q and k heads L2-normed; reads the ring, which qw_op_gdn moves on.
+ */
+int qw_op_conv(struct qw_plan *p, const struct qw_gdn_shape *s, cl_mem u, cl_mem ring,
+               cl_mem w, cl_mem cycle, cl_mem y, int rows, struct qw_err *err);
+/* Steps S through the rows; acts = round(RMS(o) * silu(z)); o is scratch [rows][nv dk].
+ */
+int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_layer *l,
+              cl_mem c, cl_mem u, cl_mem S, cl_mem ring, cl_mem cycle, int want, cl_mem o,
+              const struct qw_acts *out, struct qw_err *err);
+/* cs[r] = cos and sin of position pos + r, from the page [p0, p1) of the table. */
+int qw_op_rope_rows(struct qw_plan *p, cl_mem table, cl_mem cycle, int n_rot, int p0,
+                    int p1, cl_mem cs, int rows, struct qw_err *err);
+/* Norm, rotate, store: q to (q, qscale), k and v to the cache pages. */
+int qw_op_qk(struct qw_plan *p, const struct qw_attn_shape *s, const struct qw_layer *l,
+             cl_mem y, cl_mem cs, cl_mem cycle, const struct qw_kv_page *page,
+             int n_pages, int kv_bits, cl_mem q, cl_mem qscale, int rows,
+             struct qw_err *err);
+/* acts = round(attention * sigmoid(gate)); ml and po hold s->rows rows of partial
+ * results. */
+int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_mem q,
+               cl_mem qscale, cl_mem cycle, const struct qw_kv_page *page, int n_pages,
+               int kv_bits, cl_mem ml, cl_mem po, int want, const struct qw_acts *out,
+               int rows, struct qw_err *err);
+/* out[r] = (id of the largest of y[r][0, n), 1 when all are finite); part:
+ * QW_ARGMAX_CHUNK scratch */
+int qw_op_argmax(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_mem part,
+                 cl_mem out, int rows, struct qw_err *err);
+
+/* Byte offset of the scales in a Q8_0 K or V page of `positions`. */
+uint64_t qw_kv_scales_at(const struct qw_attn_shape *s, int positions);
+/* Bytes of a K or V page of `positions`. */
+uint64_t qw_kv_page_bytes(const struct qw_attn_shape *s, int kv_bits, int positions);
+#endif

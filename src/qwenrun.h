@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* qwenrun.h - the public interface: an engine is a loaded model, a session is one
+ * timeline. An engine outlives its sessions. One thread at a time may use an engine and
+ * its sessions. */
+#ifndef QW_QWENRUN_H
+#define QW_QWENRUN_H
+
+#include <jansson.h>
+#include <signal.h>
+
+#include "base.h"
+
+struct qw_options;
+struct qw_engine;
+struct qw_session;
+
+/* How far to go: each step includes those before it. */
+enum qw_open_level {
+    QW_OPEN_TOKENIZER, /* the file and its tokenizer; tensors are not asked for */
+    QW_OPEN_FILE,      /* the file as a model: hyperparameters and tensors checked */
+    QW_OPEN_DEVICE,    /* a device chosen, the weights laid out for it: bytes are known */
+    QW_OPEN_KERNELS,   /* the kernels built */
+    QW_OPEN_MODEL      /* the weights on the device */
+};
+
+/* Open the model the options name. Files are checked before OpenCL is touched, and a
+ * model that will not fit is refused before loading. options must outlive the engine.
+ * show: progress lines on a terminal. */
+int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
+                   enum qw_open_level level, bool show, struct qw_err *err);
+void qw_engine_close(struct qw_engine *e);
+
+/* Token ids, owned by the caller (free). */
+struct qw_tokens {
+    int32_t *id;
+    size_t n;
+};
+/* Ids of a text (specials: texts of control tokens become those tokens); QW_EFILE where
+ * the file has no tokenizer. */
+int qw_engine_tokenize(struct qw_engine *e, const char *text, size_t len, bool specials,
+                       struct qw_tokens *out, struct qw_err *err);
+/* Text of ids, owned by the caller; QW_EUSAGE for an id outside the vocabulary. */
+int qw_engine_detokenize(struct qw_engine *e, const int32_t *id, size_t n, char **text,
+                         size_t *len, struct qw_err *err);
+/* Ids of a chat prompt: messages as in chat.h, ending where the model is to go on. */
+int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages,
+                          const json_t *tools, struct qw_tokens *out, struct qw_err *err);
+
+/* JSON descriptions; new references. info: devices, model, kernels; plan: bytes by part;
+ * identity: the card that goes into every record (sha256: compute the file's hash even
+ * when it is large). */
+json_t *qw_engine_info(struct qw_engine *e, bool sha256);
+int qw_engine_plan(struct qw_engine *e, json_t **out, struct qw_err *err);
+json_t *qw_engine_identity(struct qw_engine *e, bool sha256);
+/* 1 when the plan fits the device's free memory. */
+bool qw_engine_fits(struct qw_engine *e);
+
+int qw_session_open(struct qw_session **out, struct qw_engine *e, struct qw_err *err);
+void qw_session_close(struct qw_session *s);
+/* Back to an empty timeline. */
+int qw_session_reset(struct qw_session *s, struct qw_err *err);
+
+struct qw_generate {
+    /* Called with text as it becomes final (whole characters, stop texts held back); a
+     * non-zero return ends the run as interrupted. May be NULL. */
+    int (*emit)(void *arg, const char *text, size_t len);
+    void *arg;
+    const volatile sig_atomic_t *interrupt; /* set to end the run cleanly; may be NULL */
+    bool hash_logits; /* running SHA-256 over the rows that decided a token */
+    bool show;        /* progress line for a long prefill */
+};
+
+struct qw_result {
+    struct qw_tokens ids; /* made by the model, an end token not included */
+    char *text;           /* all text, NUL-terminated */
+    size_t text_len;
+    const char *finish_reason; /* stop, length, interrupted, error */
+    size_t prompt_tokens, cached_tokens;
+    double ttft_ms, prefill_tok_s, decode_tok_s;
+    char logits_sha256[65]; /* empty unless asked for */
+};
+/* Feed the prompt and generate by the options' sampling until an end token, a stop text,
+ * max_tokens, the end of the context or an interrupt (QW_EINTR). *r is filled in every
+ * case, also with what was made before an error; free it with qw_result_free. */
+int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
+                        const struct qw_generate *g, struct qw_result *r,
+                        struct qw_err *err);
+void qw_result_free(struct qw_result *r);
+
+/* Score ids: logits [n][n_vocab] of every position (for tests and quality checks); the
+ * session must have been opened by qw_session_open_scoring. hidden [n][n_embd] may be
+ * NULL. */
+int qw_session_open_scoring(struct qw_session **out, struct qw_engine *e,
+                            struct qw_err *err);
+int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *logits,
+                     float *hidden, struct qw_err *err);
+int qw_engine_n_vocab(const struct qw_engine *e);
+#endif

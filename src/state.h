@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* state.h - device state of a session. Everything but S is indexed by absolute position
+ * and simply overwritten later; S holds the GDN state as of `pos`. Only commit moves pos.
+ */
+#ifndef QW_STATE_H
+#define QW_STATE_H
+
+#include "ops.h"
+
+struct qw_state {
+    struct qw_dev *dev;
+    int n_layer, context; /* context: positions, a multiple of QW_ATTN_BLOCK */
+    int kv_bits;
+    int page_positions, n_pages;
+    struct qw_kv_page *page; /* [n_layer][n_pages]; unused rows for GDN layers */
+    cl_mem *S, *ring;        /* [n_layer]; NULL for full-attention layers */
+    uint64_t s_bytes, ring_bytes;
+    int pos; /* committed positions */
+};
+
+/* What a session's state will take, by part; no device touched. */
+struct qw_state_sizes {
+    int page_positions, n_pages;
+    uint64_t page_bytes;    /* of one K or V page */
+    uint64_t kv, gdn, conv; /* totals over layers */
+};
+int qw_state_plan(struct qw_state_sizes *s, const struct qw_hparams *hp,
+                  const struct qw_attn_shape *a, int context, int kv_bits,
+                  uint64_t max_alloc, struct qw_err *err);
+
+int qw_state_open(struct qw_state **out, struct qw_dev *dev, const struct qw_hparams *hp,
+                  const struct qw_attn_shape *a, int context, int kv_bits,
+                  struct qw_err *err);
+void qw_state_close(struct qw_state *s);
+/* Back to position 0: S and the rings are zeroed, the cache is simply overwritten. */
+int qw_state_reset(struct qw_state *s, struct qw_err *err);
+void qw_state_commit(struct qw_state *s, int count);
+#endif
