@@ -138,8 +138,8 @@ static void put_tensors(void)
 static void put_edit(const struct edit *e)
 {
     const char *name = e->name ? e->name : e->drop;
-    int32_t ints[8];
-    uint8_t bools[8];
+    int32_t ints[8] = {0}, number = e->add == AS_I32 ? (int32_t)e->number : 0;
+    uint8_t bools[8] = {0};
     for (int i = 0; i < 7; i++) {
         ints[i] = (int32_t)e->n[i + 1];
         bools[i] = (uint8_t)e->n[i + 1];
@@ -147,7 +147,7 @@ static void put_edit(const struct edit *e)
     if (e->add == AS_U32)
         gw_key_u32(&w, name, (uint32_t)e->number);
     else if (e->add == AS_I32)
-        gw_key(&w, name, QW_GGUF_I32, &(int32_t){(int32_t)e->number}, 4);
+        gw_key(&w, name, QW_GGUF_I32, &number, sizeof(number));
     else if (e->add == AS_F32)
         gw_key_f32(&w, name, (float)e->number);
     else if (e->add == AS_STR)
