@@ -5,8 +5,53 @@
 #ifndef QW_OPS_H
 #define QW_OPS_H
 
-#include "model.h"
+#include "gguf.h"
+#include "pack.h"
 #include "plan.h"
+
+enum { QW_MAX_SIBLINGS = 4 };
+
+/* Tiles [tile0, tile0 + tiles) of a part in one buffer no larger than the device allows.
+ */
+struct qw_slab {
+    cl_mem buf;
+    int tile0, tiles;
+    uint64_t bytes;
+};
+
+/* Sibling tensors of one layout, their 16-row tiles one after the other: one launch per
+ * slab. */
+struct qw_part {
+    enum qw_layout layout;
+    int tiles, col; /* tiles in all; first column of the product it makes */
+    int n_tensors, tensor[QW_MAX_SIBLINGS]; /* indices into qw_mat.tensor */
+    struct qw_slab *slab;
+    int n_slabs;
+};
+
+/* One or more matrices that multiply the same rows: y[r][col + n] = W[n] . x[r]. Each
+ * tensor's columns start at a multiple of 16; the columns between hold zeros. */
+struct qw_mat {
+    int K, cols; /* columns of the product, padded */
+    int n_tensors;
+    const struct qw_gguf_tensor *tensor[QW_MAX_SIBLINGS];
+    int rows[QW_MAX_SIBLINGS]; /* outputs of each tensor */
+    int col[QW_MAX_SIBLINGS];  /* where they start */
+    struct qw_part part[QW_MAX_SIBLINGS];
+    int n_parts;
+    int want; /* activations its parts read: 1 int8 blocks, 2 f32, 3 both */
+};
+
+struct qw_layer {
+    bool full;
+    cl_mem attn_norm, post_norm; /* [E] */
+    struct qw_mat in; /* full: q|gate, k, v (or fused); GDN: qkv, z, alpha, beta */
+    struct qw_mat out, gate_up, down;
+    cl_mem q_norm, k_norm; /* full: [head_dim] */
+    cl_mem conv;           /* GDN: [taps][2 kd + vd] */
+    cl_mem dt, a;          /* [nv] */
+    cl_mem ssm_norm;       /* [dk] */
+};
 
 /* Activations as products read them: int8 blocks of 32 with scale and sum, and plain f32.
  */

@@ -5,6 +5,7 @@
 #ifndef QW_STATE_H
 #define QW_STATE_H
 
+#include "hparams.h"
 #include "ops.h"
 
 struct qw_state {

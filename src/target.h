@@ -3,6 +3,7 @@
 #ifndef QW_TARGET_H
 #define QW_TARGET_H
 
+#include "model.h"
 #include "state.h"
 
 struct qw_target_params {
