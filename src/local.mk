@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 noinst_LIBRARIES += src/libqwenrun.a
 src_libqwenrun_a_SOURCES = \
 	src/base.c src/base.h \
@@ -14,3 +15,7 @@ src_libqwenrun_a_SOURCES += \
 	src/ops.c src/ops.h src/pack.c src/pack.h src/cl_sources.h \
 	src/model.c src/model.h src/state.c src/state.h src/target.c src/target.h \
 	src/engine.c src/generate.c src/qwenrun.h
+
+# settings
+src_libqwenrun_a_SOURCES += \
+	src/options.c src/options_list.c src/options_ini.c src/options_ini.h src/options.h src/options.def
