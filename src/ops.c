@@ -12,12 +12,12 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Kernel entries by layout and shape: CPU shape one row and row tiles of 4, then the GPU
- * shape. */
+/* Kernel entries by layout and shape: the CPU shape has one for any number of rows, the
+ * GPU shape one row and row tiles of 4. */
 static const char *const matmul_entry[QW_N_LAYOUTS][2][2] = {
 #define QW_ENTRY(L)                                                                      \
     {                                                                                    \
-        {"qw_matmul_" L "_c1", "qw_matmul_" L "_c4"},                                    \
+        {"qw_matmul_" L "_c", "qw_matmul_" L "_c"},                                      \
         {                                                                                \
             "qw_matmul_" L "_g1", "qw_matmul_" L "_g4"                                   \
         }                                                                                \
@@ -73,7 +73,7 @@ static int matmul_slab(struct qw_plan *p, const struct qw_mat *m,
     const size_t partials = gpu ? (size_t)qw_partials(m->K) : 1, lanes = gpu ? 16 : 1;
     const size_t local[] = {lanes, partials, 1};
     const size_t global[] = {lanes * (size_t)s->tiles, partials,
-                             tall ? ((size_t)rows + 3) / 4 : 1};
+                             gpu ? ((size_t)rows + 3) / 4 : 1};
     const char *entry = matmul_entry[part->layout][gpu][tall];
     if (part->layout == QW_L_F32) {
         const struct qw_arg arg[] = {QW_ARG(s->buf), QW_ARG(in->f), QW_ARG(y),

@@ -15,7 +15,7 @@ static const struct {
     [QW_L_F32] = {"f32", 0, 0},       [QW_L_Q4_0] = {"q4_0", 256, 256},
     [QW_L_Q4_1] = {"q4_1", 256, 512}, [QW_L_Q4_K] = {"q4_k", 256, 320},
     [QW_L_Q8_0] = {"q8_0", 512, 256}, [QW_L_Q8_1] = {"q8_1", 512, 512},
-    [QW_L_Q8_K] = {"q8_k", 512, 320}, [QW_L_Q6_K] = {"q6_k", 256, 1312},
+    [QW_L_Q8_K] = {"q8_k", 512, 320}, [QW_L_Q6_K] = {"q6_k", 384, 288},
 };
 
 enum qw_layout qw_pack_layout(uint32_t type)
@@ -67,24 +67,17 @@ int qw_partials(int K)
     return K < 6144 ? 4 : 8;
 }
 
-/* 16 bytes with element j low and j + 16 high -> dwords [4][16], nibble i of dword j is
- * element 8j + i. Pairs of neighbouring nibbles of elements 8j.. come from 8 source
- * bytes. */
+/* n dwords of a row's block to their places between those of the other rows. */
+static void put_dwords(unsigned char *block, int lane, const unsigned char *src, int n)
+{
+    for (int i = 0; i < n; i++)
+        memcpy(block + ((size_t)i * TILE + (size_t)lane) * 4, src + 4 * i, 4);
+}
+
+/* 16 bytes with element j low and j + 16 high: GGUF's order is ours. */
 static void put_nibbles(unsigned char *block, int lane, const unsigned char *qs)
 {
-    uint64_t v[2];
-    memcpy(v, qs, 16);
-    for (int half = 0; half < 2; half++) { /* elements 0..15, then 16..31 */
-        for (int k = 0; k < 2; k++) {
-            /* eight bytes, each with our nibble in the low half -> four packed bytes */
-            uint64_t x = (half ? v[k] >> 4 : v[k]) & 0x0f0f0f0f0f0f0f0full;
-            x = (x | x >> 4) & 0x00ff00ff00ff00ffull;
-            x = (x | x >> 8) & 0x0000ffff0000ffffull;
-            x |= x >> 16;
-            const uint32_t d = (uint32_t)x;
-            memcpy(block + ((size_t)(2 * half + k) * TILE + (size_t)lane) * 4, &d, 4);
-        }
-    }
+    put_dwords(block, lane, qs, 4);
 }
 
 /* 32 nibble values, one a byte. */
@@ -96,19 +89,9 @@ static void put_values4(unsigned char *block, int lane, const unsigned char *v)
     put_nibbles(block, lane, qs);
 }
 
-/* 32 int8 -> dwords [8][16] in the order activations are multiplied: with pair p = 0..15
- * standing for elements k = 8 (p / 4) + p % 4 and k + 4, dword d holds k of pairs 2d and
- * 2d + 1, then k + 4 of both. */
-static void put_bytes(unsigned char *block, int lane, const int8_t *v)
+static void put_bytes(unsigned char *block, int lane, const void *v)
 {
-    for (int d = 0; d < 8; d++) {
-        unsigned char *out = block + ((size_t)d * TILE + (size_t)lane) * 4;
-        for (int t = 0; t < 2; t++) {
-            const int p = 2 * d + t, k = 8 * (p / 4) + p % 4;
-            out[t] = (unsigned char)v[k];
-            out[2 + t] = (unsigned char)v[k + 4];
-        }
-    }
+    put_dwords(block, lane, v, 8);
 }
 
 static void put16(unsigned char *at, int lane, const unsigned char *half)
@@ -134,8 +117,7 @@ static void pack_block32(enum qw_layout l, uint32_t type, const unsigned char *s
         put_nibbles(quants, lane, src + 4);
         break;
     case QW_Q8_0:
-        memcpy(v, src + 2, 32);
-        put_bytes(quants, lane, v);
+        put_bytes(quants, lane, src + 2);
         break;
     default: /* Q5_0, Q5_1 */
         if (type == QW_Q5_1) {
@@ -173,35 +155,32 @@ static void pack_k45(enum qw_layout l, uint32_t type, const unsigned char *src, 
         if (type == QW_Q4_K)
             put_values4(group + j * layouts[l].quants, lane, v);
         else
-            put_bytes(group + j * layouts[l].quants, lane, (const int8_t *)v);
+            put_bytes(group + j * layouts[l].quants, lane, v);
     }
     put16(tail + 256, lane, src);
     put16(tail + 288, lane, src + 2);
 }
 
-/* High bits of a 32-block: dwords [2][16]; half h (16 bits) of dword jj holds for k = 8j
- * + 4h + i, j = 2jj + (0, 1), the two bits at 8 (j & 1) + 2i. */
+/* After the nibbles, a dword a half block whose byte j holds the two high bits of
+ * elements j, 4 + j, 8 + j, 12 + j of the half, from bit 0 up. */
 static void pack_q6(const unsigned char *src, int lane, unsigned char *group)
 {
     const unsigned char *ql = src, *qh = src + 128;
-    unsigned char *high = group + GROUP * 256, *sc = high + 1024, *d = sc + 256;
+    unsigned char *sc = group + GROUP * layouts[QW_L_Q6_K].quants;
     for (int b = 0; b < 8; b++) {
         const int k = b / 4, g = b % 4;
-        unsigned char v[32];
-        uint32_t bits[2] = {0, 0};
+        unsigned char v[32], high[8] = {0};
+        unsigned char *block = group + b * layouts[QW_L_Q6_K].quants;
         for (int i = 0; i < 32; i++) {
+            const int two = qh[32 * k + i] >> 2 * g & 3;
             v[i] = (unsigned char)(ql[64 * k + 32 * (g & 1) + i] >> 4 * (g >> 1) & 15);
-            const uint32_t two = qh[32 * k + i] >> 2 * g & 3;
-            const int j = i / 8, h = i / 4 % 2;
-            bits[j / 2] |= two << (16 * h + 8 * (j & 1) + 2 * (i % 4));
+            high[i / 16 * 4 + i % 4] |= (unsigned char)(two << i % 16 / 4 * 2);
         }
-        put_values4(group + b * 256, lane, v);
-        for (int jj = 0; jj < 2; jj++)
-            memcpy(high + ((size_t)(b * 2 + jj) * TILE + (size_t)lane) * 4, &bits[jj], 4);
-        sc[(b * 2) * TILE + lane] = src[192 + 2 * b];
-        sc[(b * 2 + 1) * TILE + lane] = src[192 + 2 * b + 1];
+        put_values4(block, lane, v);
+        put_dwords(block + 256, lane, high, 2);
+        memcpy(sc + (b * TILE + lane) * 2, src + 192 + 2 * b, 2);
     }
-    put16(d, lane, src + 208);
+    put16(sc + 256, lane, src + 208);
 }
 
 static void pack_float(uint32_t type, const unsigned char *row, int lane, int K,

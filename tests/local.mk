@@ -1,4 +1,30 @@
 # SPDX-License-Identifier: MIT
+# What every test sees: the program, a warm kernel cache of its own, and none of the user's settings.
+# The cache may be shared between builds (make check POCL_CACHE_DIR=...).
+POCL_CACHE_DIR = $(abs_builddir)/pocl-cache
+AM_TESTS_ENVIRONMENT = \
+	LC_ALL=C; export LC_ALL; \
+	QWENRUN='$(abs_builddir)/src/qwenrun$(EXEEXT)'; export QWENRUN; \
+	builddir='$(abs_builddir)'; export builddir; \
+	POCL_CACHE_DIR='$(POCL_CACHE_DIR)'; export POCL_CACHE_DIR; \
+	$(MKDIR_P) "$$POCL_CACHE_DIR"; \
+	XDG_CONFIG_HOME='$(abs_builddir)/no-config'; export XDG_CONFIG_HOME; \
+	$(SANITIZE_ENVIRONMENT)
+if SANITIZE
+# PoCL's compiler leaks; the quotes keep a path with a blank whole.
+SANITIZE_ENVIRONMENT = \
+	ASAN_OPTIONS=detect_leaks=1:abort_on_error=0; export ASAN_OPTIONS; \
+	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
+	LSAN_OPTIONS="suppressions='$(abs_srcdir)/tests/lsan.supp':print_suppressions=0"; \
+	export LSAN_OPTIONS;
+endif
+SH_LOG_COMPILER = $(SHELL)
+TEST_EXTENSIONS = .sh
+EXTRA_DIST += tests/lsan.supp tests/lint.sh tests/cppcheck.supp tests/skips.txt tests/summary.sh
+clean-local:
+	rm -rf pocl-cache
+TESTS += tests/test_layers.sh
+EXTRA_DIST += tests/test_layers.sh
 check_PROGRAMS += tests/test_gguf
 TESTS += tests/test_gguf
 tests_test_gguf_SOURCES = tests/test_gguf.c tests/ggufw.h tests/check.h
@@ -14,3 +40,6 @@ check_PROGRAMS += tests/fuzz/replay_gguf
 TESTS += tests/fuzz/replay.sh
 tests_fuzz_replay_gguf_SOURCES = tests/fuzz/fuzz_gguf.c tests/fuzz/replay.c
 EXTRA_DIST += tests/fuzz/replay.sh tests/fuzz/corpus/gguf
+check_PROGRAMS += tests/test_pack
+TESTS += tests/test_pack
+tests_test_pack_SOURCES = tests/test_pack.c tests/check.h

@@ -1,376 +1,427 @@
 /* SPDX-License-Identifier: MIT */
-/* qw_matmul_L_sR: y[r][y0 + n] (+)= sum over k of W[n][k] a[r][k] for N rows of W in layout L, in
- * launch shape s (c: CPU, g: GPU), R activation rows at a time.
- * Layout: w tiles of 16 rows (pack.h); a: quants [rows][K/32][32], scale and sum [rows][K/32] (f32
- * weights: a [rows][K]); y [rows][ldy].
- * Launch: (tile, 1, row tile); CPU: one item each; GPU: a work-group of 16 x P items, item (lane, p)
- * = partial p of row lane of the tile. Dead rows repeat the last live row and are not stored.
- * Order of sums, the same for all (canonical): K in groups of 256, P partials (qw_partials); partial
- * p takes groups p, p + P, ...; in a group blocks of 32 ascending, each
- *   acc = fma((float)(integer sum), sw * sa, acc), then for layouts with a minimum
- *   acc = fma((float)(sum of a), mw * sa, acc);
- * f32 weights: element by element, acc = fma(w, a, acc). Then p0 + p1 + ... in order. */
+/* qw_matmul_L_c<n>, qw_matmul_L_g<n>: y[r][y0 + n] = W[n] . a[r] for the live rows and N rows of W in
+ * layout L; y += when add is set. c: CPU shape, g: GPU shape; <n> rows at a time (c4: up to 8).
+ * Layout: w as in blocks.clh; a in blocks of 32: q [rows][K/32][32] chars, scale [rows][K/32] f32,
+ * sum [rows][K/32]: the integer sums of the two half blocks, the first in the low 16 bits; for f32
+ * weights ([K][16] floats a tile) a [rows][K] f32; y [rows][ldy].
+ * Launch: (tile, 1, i): CPU one item each; GPU a work-group of 16 x P items, item (lane, p) = partial
+ * p of row lane of the tile. Group i of n in dimension 2 makes row tiles i, i + n, ...: with n = 1
+ * the weights are read from memory once. Groups beyond the live rows leave at once.
+ * Order of sums, the same for every layout, shape and width: K in groups of 256, P partials
+ * (QW_PARTIALS); partial p takes groups p, p + P, ...; in a group blocks of 32 ascending, each
+ *   acc = fma((float)isum, sw * sa, acc); with a minimum then acc = fma((float)asum, m * sa, acc);
+ * f32 weights: element by element, acc = fma(w, a, acc). Then p0 + p1 + ... in index order. */
+#define QW_R1(X, ...) X(0, __VA_ARGS__)
+#define QW_R2(X, ...) QW_R1(X, __VA_ARGS__) X(1, __VA_ARGS__)
+#define QW_R4(X, ...) QW_R2(X, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__)
 
-#define QW_ROWS_1(X) X(0)
-#define QW_ROWS_4(X) X(0) X(1) X(2) X(3)
+#define QW_ARGS                                                                                \
+    global const uchar *w, global const char *q, global const float *scale,                    \
+        global const int *sum, global float *y, global const int *cycle, int K, int N,         \
+        int ldy, int y0, int add
 
 #if QW_CPU
-/* ---- CPU shape: 16 rows of W are the lanes. Integer sums run in 16-bit lanes, two a row: even
- * lanes take k, odd ones k + 4 of a pair, so one 32-bit load broadcasts both activations. ---- */
+/* ---- CPU shape: 8 rows of W (half h of the tile) are the lanes; names end in the row of a. Rows
+ * have names, not indices: arrays of vectors would live in memory. ---- */
 
-int16 qw_pairs(short16 lo, short16 hi)
+/* integer sums i<r> of block wb */
+#define QW_W(j) (((global const int8 *)wb)[2 * (j) + h])
+#define QW_ZERO(r, t) t##r = 0;
+#define QW_SUM(r, op) i##r op qw_sum(s##r);
+
+#define QW_NIBBLE(r, j) s##r += qw_mul_u8(lo, q##r[j]) + qw_mul_u8(hi, q##r[4 + (j)]);
+#define QW_NIBBLES(R, j)                                                                       \
+    {                                                                                          \
+        const int8 x = QW_W(j);                                                                \
+        const int8 lo = x & 0x0f0f0f0f;                                                        \
+        const int8 hi = (x >> 4) & 0x0f0f0f0f;                                                 \
+        R(QW_NIBBLE, j)                                                                        \
+    }
+#define QW_INT_q4_1(R)                                                                         \
+    QW_NIBBLES(R, 0) QW_NIBBLES(R, 1) QW_NIBBLES(R, 2) QW_NIBBLES(R, 3) R(QW_SUM, =)
+#define QW_INT_q4_k QW_INT_q4_1
+#define QW_LESS_8(r, _) i##r += qw_mul_16((int8)(-458760), (int8)(a##r[0])); /* -8, -8 */
+#define QW_INT_q4_0(R) QW_INT_q4_1(R) R(QW_LESS_8, )
+
+#define QW_UBYTE(r, j) s##r += qw_mul_u8(x, q##r[j]);
+#define QW_UBYTES(R, j)                                                                        \
+    {                                                                                          \
+        const int8 x = QW_W(j);                                                                \
+        R(QW_UBYTE, j)                                                                         \
+    }
+#define QW_INT_q8_1(R)                                                                         \
+    QW_UBYTES(R, 0) QW_UBYTES(R, 1) QW_UBYTES(R, 2) QW_UBYTES(R, 3) R(QW_SUM, =) R(QW_ZERO, s) \
+    QW_UBYTES(R, 4) QW_UBYTES(R, 5) QW_UBYTES(R, 6) QW_UBYTES(R, 7) R(QW_SUM, +=)
+#define QW_INT_q8_k QW_INT_q8_1
+
+#define QW_SBYTE(r, j) i##r += qw_mul_i8(x, q##r[j]);
+#define QW_SBYTES(R, j)                                                                        \
+    {                                                                                          \
+        const int8 x = QW_W(j);                                                                \
+        R(QW_SBYTE, j)                                                                         \
+    }
+#define QW_INT_q8_0(R)                                                                         \
+    QW_SBYTES(R, 0) QW_SBYTES(R, 1) QW_SBYTES(R, 2) QW_SBYTES(R, 3)                            \
+    QW_SBYTES(R, 4) QW_SBYTES(R, 5) QW_SBYTES(R, 6) QW_SBYTES(R, 7)
+
+/* 0..63, less 32 by the sums of a; two dwords at a time, more would not fit 16 bits */
+#define QW_SIX(r, k) s##r = qw_mul_u8(u, q##r[k]) + qw_mul_u8(v, q##r[(k) + 1]);
+#define QW_SIX_SUM(r, sc) i##r += qw_sum_scaled(s##r, sc);
+#define QW_SIXES(R, k, j, shift, high, sc)                                                     \
+    {                                                                                          \
+        const int8 x = QW_W(j), z = QW_W((j) + 1);                                             \
+        const int8 u = ((x >> shift) & 0x0f0f0f0f) | (((high >> (2 * (j))) & 0x03030303) << 4); \
+        const int8 v =                                                                         \
+            ((z >> shift) & 0x0f0f0f0f) | (((high >> (2 * (j) + 2)) & 0x03030303) << 4);       \
+        R(QW_SIX, k)                                                                           \
+        R(QW_SIX_SUM, sc)                                                                      \
+    }
+#define QW_LESS_32(r, _) i##r += qw_mul_16(offset, (int8)(a##r[0]));
+#define QW_INT_q6_k(R)                                                                         \
+    {                                                                                          \
+        const int8 sc = convert_int8(vload8(2 * b + h, (global const ushort *)ws));            \
+        const int8 c0 = (sc << 24) >> 24, c1 = (sc << 16) >> 24;                               \
+        const int8 p0 = qw_pair(c0, c0), p1 = qw_pair(c1, c1);                                 \
+        const int8 offset = qw_pair(-32 * c0, -32 * c1), h0 = QW_W(4), h1 = QW_W(5);           \
+        QW_SIXES(R, 0, 0, 0, h0, p0)                                                           \
+        QW_SIXES(R, 2, 2, 0, h0, p0)                                                           \
+        QW_SIXES(R, 4, 0, 4, h1, p1)                                                           \
+        QW_SIXES(R, 6, 2, 4, h1, p1)                                                           \
+        R(QW_LESS_32, )                                                                        \
+    }
+
+/* scale, and minimum, of the block */
+#define QW_SCALE_q4_0 const float8 sw = qw_half8(ws + 32 * b + 16 * h);
+#define QW_SCALE_q8_0 QW_SCALE_q4_0
+#define QW_SCALE_q4_1 QW_SCALE_q4_0 const float8 m = qw_half8(ws + 256 + 32 * b + 16 * h);
+#define QW_SCALE_q8_1 QW_SCALE_q4_1
+#define QW_SCALE_q4_k                                                                          \
+    const float8 sw = qw_half8(ws + 256 + 16 * h) * convert_float8(vload8(2 * b + h, ws));     \
+    const float8 m =                                                                           \
+        -(qw_half8(ws + 288 + 16 * h) * convert_float8(vload8(2 * b + h, ws + 128)));
+#define QW_SCALE_q8_k QW_SCALE_q4_k
+#define QW_SCALE_q6_k const float8 sw = qw_half8(ws + 256 + 16 * h);
+
+#define QW_ADD(r, n) acc[h * n + r] = fma(convert_float8(i##r), sw * d##r[0], acc[h * n + r]);
+#define QW_ADD_MIN(r, n)                                                                       \
+    {                                                                                          \
+        const float8 t = fma(convert_float8(i##r), sw * d##r[0], acc[h * n + r]);              \
+        const int8 asum = qw_mul_16((int8)(65537), (int8)(a##r[0]));                           \
+        acc[h * n + r] = fma(convert_float8(asum), m * d##r[0], t);                            \
+    }
+#define QW_ADD_q4_0 QW_ADD
+#define QW_ADD_q8_0 QW_ADD
+#define QW_ADD_q6_k QW_ADD
+#define QW_ADD_q4_1 QW_ADD_MIN
+#define QW_ADD_q8_1 QW_ADD_MIN
+#define QW_ADD_q4_k QW_ADD_MIN
+#define QW_ADD_q8_k QW_ADD_MIN
+
+/* dead rows repeat the last live one and are not stored */
+#define QW_ROW(r, _)                                                                           \
+    const size_t at##r = (size_t)min(r, live - 1) * (K / 32);                                  \
+    global const int *q##r = (global const int *)q + 8 * at##r;                                \
+    global const float *d##r = scale + at##r;                                                  \
+    global const int *a##r = sum + at##r;
+#define QW_NEXT(r, _) q##r += 8, d##r++, a##r++;
+#define QW_DECLARE(r, _)                                                                       \
+    int8 i##r = (int8)(0);                                                                     \
+    qw_part8 s##r = (qw_part8)(0);
+
+/* Add the partials up and store the product of n rows with a tile that has N rows. */
+void qw_finish(const float8 *all, int P, int n, int live, global float *y, int ldy, int N, int add)
 {
-    const int8 a = as_int8(lo), b = as_int8(hi);
-    return (int16)(((a << 16) >> 16) + (a >> 16), ((b << 16) >> 16) + (b >> 16));
-}
-
-float16 qw_scales16(global const uchar *p)
-{
-    return qw_half16((global const ushort *)p);
-}
-
-/* Per row r: a##r = its activations as pairs, s##r the sums of the block. */
-#define QW_A_DECL(r)                                                                           \
-    const int row##r = min(row_first + r, rows - 1);                                           \
-    global const int *a##r = (global const int *)(q + (size_t)row##r * K);                     \
-    global const float *sa##r = scale + (size_t)row##r * (K / 32);                             \
-    global const int *as##r = asum + (size_t)row##r * (K / 32);
-#define QW_LOAD(r) float16 c##r = acc[p][r];
-#define QW_KEEP(r) acc[p][r] = c##r;
-#define QW_BLOCK_ZERO(r) short16 lo##r = 0, hi##r = 0;
-#define QW_MUL(r)                                                                              \
-    {                                                                                          \
-        const short16 av = as_short16((int8)(a##r[at]));                                       \
-        lo##r += w0 * av;                                                                      \
-        hi##r += w1 * av;                                                                      \
-    }
-
-/* Nibbles are unsigned here: 16 products of at most 15 * 127 stay below 2^15. */
-#define QW_NIBBLES(R)                                                                          \
-    QW_ROWS_##R(QW_BLOCK_ZERO)                                                                 \
-    for (int j = 0; j < 4; j++) {                                                              \
-        const ushort16 x0 = vload16(2 * j, (global const ushort *)(g + 256 * b));              \
-        const ushort16 x1 = vload16(2 * j + 1, (global const ushort *)(g + 256 * b));          \
-        QW_NIBBLE_STEP(R, 0)                                                                   \
-        QW_NIBBLE_STEP(R, 1)                                                                   \
-        QW_NIBBLE_STEP(R, 2)                                                                   \
-        QW_NIBBLE_STEP(R, 3)                                                                   \
-    }
-#define QW_NIBBLE_STEP(R, i)                                                                   \
-    {                                                                                          \
-        const short16 w0 = as_short16((x0 >> (ushort)(4 * i)) & (ushort)15);                   \
-        const short16 w1 = as_short16((x1 >> (ushort)(4 * i)) & (ushort)15);                   \
-        const int at = blk * 16 + 4 * j + i;                                                   \
-        QW_ROWS_##R(QW_MUL)                                                                    \
-    }
-
-#define QW_ADD_q4_0(r)                                                                         \
-    c##r = fma(convert_float16(qw_pairs(lo##r, hi##r) - 8 * as##r[blk]), sw * sa##r[blk], c##r);
-#define QW_BLOCK_q4_0(R)                                                                       \
-    {                                                                                          \
-        QW_NIBBLES(R)                                                                          \
-        const float16 sw = qw_scales16(g + 2048 + 32 * b);                                     \
-        QW_ROWS_##R(QW_ADD_q4_0)                                                               \
-    }
-
-#define QW_ADD_MIN(r)                                                                          \
-    c##r = fma(convert_float16(qw_pairs(lo##r, hi##r)), sw * sa##r[blk], c##r);                \
-    c##r = fma((float16)((float)as##r[blk]), mw * sa##r[blk], c##r);
-#define QW_BLOCK_q4_1(R)                                                                       \
-    {                                                                                          \
-        QW_NIBBLES(R)                                                                          \
-        const float16 sw = qw_scales16(g + 2048 + 32 * b), mw = qw_scales16(g + 2304 + 32 * b); \
-        QW_ROWS_##R(QW_ADD_MIN)                                                                \
-    }
-#define QW_BLOCK_q4_k(R)                                                                       \
-    {                                                                                          \
-        QW_NIBBLES(R)                                                                          \
-        const float16 sw =                                                                     \
-            qw_scales16(g + 2304) * convert_float16(vload16(0, g + 2048 + 16 * b));            \
-        const float16 mw =                                                                     \
-            -(qw_scales16(g + 2336) * convert_float16(vload16(0, g + 2176 + 16 * b)));         \
-        QW_ROWS_##R(QW_ADD_MIN)                                                                \
-    }
-
-/* int8: two products of at most 2^14 fit 16 bits; every two are widened. */
-#define QW_BYTES_ZERO(r) int16 n##r = 0;
-#define QW_BYTES_MUL(r)                                                                        \
-    {                                                                                          \
-        const short16 ae = as_short16((int8)(a##r[at])), ao = as_short16((int8)(a##r[at + 1])); \
-        n##r += qw_pairs(e0 * ae + o0 * ao, e1 * ae + o1 * ao);                                \
-    }
-#define QW_BYTES(R)                                                                            \
-    QW_ROWS_##R(QW_BYTES_ZERO)                                                                 \
-    for (int j = 0; j < 8; j++) {                                                              \
-        const short16 x0 = vload16(2 * j, (global const short *)(g + 512 * b));                \
-        const short16 x1 = vload16(2 * j + 1, (global const short *)(g + 512 * b));            \
-        const short16 e0 = (x0 << (short)8) >> (short)8, o0 = x0 >> (short)8;                  \
-        const short16 e1 = (x1 << (short)8) >> (short)8, o1 = x1 >> (short)8;                  \
-        const int at = blk * 16 + 2 * j;                                                       \
-        QW_ROWS_##R(QW_BYTES_MUL)                                                              \
-    }
-
-#define QW_ADD_q8_0(r) c##r = fma(convert_float16(n##r), sw * sa##r[blk], c##r);
-#define QW_BLOCK_q8_0(R)                                                                       \
-    {                                                                                          \
-        QW_BYTES(R)                                                                            \
-        const float16 sw = qw_scales16(g + 4096 + 32 * b);                                     \
-        QW_ROWS_##R(QW_ADD_q8_0)                                                               \
-    }
-#define QW_ADD_BYTES_MIN(r)                                                                    \
-    c##r = fma(convert_float16(n##r), sw * sa##r[blk], c##r);                                  \
-    c##r = fma((float16)((float)as##r[blk]), mw * sa##r[blk], c##r);
-#define QW_BLOCK_q8_1(R)                                                                       \
-    {                                                                                          \
-        QW_BYTES(R)                                                                            \
-        const float16 sw = qw_scales16(g + 4096 + 32 * b), mw = qw_scales16(g + 4352 + 32 * b); \
-        QW_ROWS_##R(QW_ADD_BYTES_MIN)                                                          \
-    }
-#define QW_BLOCK_q8_k(R)                                                                       \
-    {                                                                                          \
-        QW_BYTES(R)                                                                            \
-        const float16 sw =                                                                     \
-            qw_scales16(g + 4352) * convert_float16(vload16(0, g + 4096 + 16 * b));            \
-        const float16 mw =                                                                     \
-            -(qw_scales16(g + 4384) * convert_float16(vload16(0, g + 4224 + 16 * b)));         \
-        QW_ROWS_##R(QW_ADD_BYTES_MIN)                                                          \
-    }
-
-/* Six bits, signed: 8 products of at most 32 * 127 stay below 2^15, so each half block is summed by
- * itself, then scaled in integers: below 2^24, exact as a float. */
-#define QW_SIX_ZERO(r) int16 n##r = 0;
-#define QW_SIX_ADD(r) n##r += qw_pairs(lo##r, hi##r) * sc;
-#define QW_SIX_STEP(R, i)                                                                      \
-    {                                                                                          \
-        const ushort16 h0 = ((y0v >> (ushort)(up + 2 * i)) & (ushort)3) << (ushort)4;          \
-        const ushort16 h1 = ((y1v >> (ushort)(up + 2 * i)) & (ushort)3) << (ushort)4;          \
-        const short16 w0 =                                                                     \
-            as_short16(((x0 >> (ushort)(4 * i)) & (ushort)15) | h0) - (short)32;               \
-        const short16 w1 =                                                                     \
-            as_short16(((x1 >> (ushort)(4 * i)) & (ushort)15) | h1) - (short)32;               \
-        const int at = blk * 16 + 4 * j + i;                                                   \
-        QW_ROWS_##R(QW_MUL)                                                                    \
-    }
-#define QW_BLOCK_q6_k(R)                                                                       \
-    {                                                                                          \
-        QW_ROWS_##R(QW_SIX_ZERO)                                                               \
-        for (int h = 0; h < 2; h++) {                                                          \
-            QW_ROWS_##R(QW_BLOCK_ZERO)                                                         \
-            const ushort16 y0v = vload16(2 * h, (global const ushort *)(g + 2048 + 128 * b));  \
-            const ushort16 y1v = vload16(2 * h + 1, (global const ushort *)(g + 2048 + 128 * b)); \
-            for (int j = 2 * h; j < 2 * h + 2; j++) {                                          \
-                const ushort up = (ushort)(8 * (j & 1));                                       \
-                const ushort16 x0 = vload16(2 * j, (global const ushort *)(g + 256 * b));      \
-                const ushort16 x1 = vload16(2 * j + 1, (global const ushort *)(g + 256 * b));  \
-                QW_SIX_STEP(R, 0)                                                              \
-                QW_SIX_STEP(R, 1)                                                              \
-                QW_SIX_STEP(R, 2)                                                              \
-                QW_SIX_STEP(R, 3)                                                              \
-            }                                                                                  \
-            const int16 sc =                                                                   \
-                convert_int16(vload16(2 * b + h, (global const char *)(g + 3072)));            \
-            QW_ROWS_##R(QW_SIX_ADD)                                                            \
-        }                                                                                      \
-        const float16 sw = qw_scales16(g + 3328);                                              \
-        QW_ROWS_##R(QW_ADD_q8_0)                                                               \
-    }
-
-#define QW_TOTAL(r)                                                                            \
-    if (row_first + r < rows) {                                                                \
-        float16 t = acc[0][r];                                                                 \
-        for (int p = 1; p < P; p++)                                                            \
-            t += acc[p][r];                                                                    \
-        global float *out = y + (size_t)(row_first + r) * ldy + y0 + 16 * tile;                \
-        vstore16(add ? vload16(0, out) + t : t, 0, out);                                       \
-    }
-
-#define QW_MATMUL(L, R)                                                                        \
-    kernel __attribute__((reqd_work_group_size(1, 1, 1))) void qw_matmul_##L##_c##R(           \
-        global const uchar *w, global const qw_act *q, global const float *scale,              \
-        global const int *asum, global float *y, global const int *cycle, int K, int N,        \
-        int ldy, int y0, int add)                                                              \
-    {                                                                                          \
-        const int rows = cycle[QW_CYC_ROWS], row_first = R * (int)get_global_id(2);            \
-        const int tile = (int)get_global_id(0), P = qw_partials(K), groups = (K + 255) / 256;  \
-        if (row_first >= rows)                                                                 \
-            return;                                                                            \
-        QW_ROWS_##R(QW_A_DECL) float16 acc[8][R];                                              \
-        for (int p = 0; p < P; p++)                                                            \
-            for (int r = 0; r < R; r++)                                                        \
-                acc[p][r] = 0.0f;                                                              \
-        global const uchar *g = w + (size_t)tile * groups * QW_GROUP_##L;                      \
-        for (int group = 0; group < groups; group++, g += QW_GROUP_##L) {                      \
-            const int p = group % P, blocks = min(8, K / 32 - 8 * group);                      \
-            QW_ROWS_##R(QW_LOAD) for (int b = 0; b < blocks; b++)                              \
-            {                                                                                  \
-                const int blk = 8 * group + b;                                                 \
-                QW_BLOCK_##L(R)                                                                \
-            }                                                                                  \
-            QW_ROWS_##R(QW_KEEP)                                                               \
-        }                                                                                      \
-        QW_ROWS_##R(QW_TOTAL)                                                                  \
-    }
-
-#define QW_F32_DECL(r)                                                                         \
-    global const float *a##r = a + (size_t)min(row_first + r, rows - 1) * K;
-#define QW_F32_STEP(r) c##r = fma(wv, (float16)(a##r[k]), c##r);
-#define QW_MATMUL_F32(R)                                                                       \
-    kernel __attribute__((reqd_work_group_size(1, 1, 1))) void qw_matmul_f32_c##R(             \
-        global const float *w, global const float *a, global float *y,                         \
-        global const int *cycle, int K, int N, int ldy, int y0, int add)                       \
-    {                                                                                          \
-        const int rows = cycle[QW_CYC_ROWS], row_first = R * (int)get_global_id(2);            \
-        const int tile = (int)get_global_id(0), P = qw_partials(K), groups = (K + 255) / 256;  \
-        if (row_first >= rows)                                                                 \
-            return;                                                                            \
-        QW_ROWS_##R(QW_F32_DECL) float16 acc[8][R];                                            \
-        for (int p = 0; p < P; p++)                                                            \
-            for (int r = 0; r < R; r++)                                                        \
-                acc[p][r] = 0.0f;                                                              \
-        for (int group = 0; group < groups; group++) {                                         \
-            const int p = group % P, end = min(K, 256 * group + 256);                          \
-            QW_ROWS_##R(QW_LOAD) for (int k = 256 * group; k < end; k++)                       \
-            {                                                                                  \
-                const float16 wv = vload16((size_t)tile * K + k, w);                           \
-                QW_ROWS_##R(QW_F32_STEP)                                                       \
-            }                                                                                  \
-            QW_ROWS_##R(QW_KEEP)                                                               \
-        }                                                                                      \
-        QW_ROWS_##R(QW_TOTAL)                                                                  \
-    }
-
-#else
-/* ---- GPU shape: item = (row of the tile, partial); scalar forms of the same sums ---- */
-
-/* Integer sum of block b for this lane. */
-int qw_dot4(global const uchar *g, int b, int lane, global const char *a)
-{
-    int s = 0;
-    for (int j = 0; j < 4; j++) {
-        const uint x = ((global const uint *)(g + 256 * b))[16 * j + lane];
-        for (int i = 0; i < 8; i++)
-            s += (int)((x >> (4 * i)) & 15) * a[8 * j + i];
-    }
-    return s;
-}
-
-int qw_dot8(global const uchar *g, int b, int lane, global const char *a)
-{
-    int s = 0;
-    for (int d = 0; d < 8; d++) {
-        const char4 x = as_char4(((global const uint *)(g + 512 * b))[16 * d + lane]);
-        const int k = 8 * (d / 2) + 2 * (d % 2); /* pairs 2d, 2d + 1: k, k + 1, then k + 4, k + 5 */
-        s += x.x * a[k] + x.y * a[k + 1] + x.z * a[k + 4] + x.w * a[k + 5];
-    }
-    return s;
-}
-
-int qw_dot6(global const uchar *g, int b, int lane, global const char *a)
-{
-    int total = 0;
-    for (int h = 0; h < 2; h++) {
-        int s = 0;
-        const uint high = ((global const uint *)(g + 2048 + 128 * b))[16 * h + lane];
-        for (int j = 2 * h; j < 2 * h + 2; j++) {
-            const uint x = ((global const uint *)(g + 256 * b))[16 * j + lane];
-            for (int i = 0; i < 8; i++) {
-                const int two = (int)(high >> (16 * (i / 4) + 8 * (j & 1) + 2 * (i % 4))) & 3;
-                s += (((int)(x >> (4 * i)) & 15) + 16 * two - 32) * a[8 * j + i];
+    for (int r = 0; r < live; r++)
+        for (int h = 0; h < 2; h++) {
+            float8 v = all[h * n + r];
+            for (int p = 1; p < P; p++)
+                v += all[(2 * p + h) * n + r];
+            global float *out = y + (size_t)r * ldy + 8 * h;
+            if (8 * h + 8 <= N) {
+                vstore8(add ? vload8(0, out) + v : v, 0, out);
+            } else {
+                float each[8];
+                vstore8(v, 0, each);
+                for (int i = 0; i < N - 8 * h; i++)
+                    out[i] = add ? out[i] + each[i] : each[i];
             }
         }
-        total += s * (char)g[3072 + 16 * (2 * b + h) + lane];
-    }
-    return total;
 }
 
-#define QW_SUM_q4_0 acc = fma((float)(qw_dot4(g, b, lane, a) - 8 * as[blk]), qw_half_at(g + 2048, 16 * b + lane) * sa[blk], acc);
-#define QW_MIN(dot, sw, mw)                                                                    \
-    acc = fma((float)dot(g, b, lane, a), (sw) * sa[blk], acc);                                 \
-    acc = fma((float)as[blk], (mw) * sa[blk], acc);
-#define QW_SUM_q4_1                                                                            \
-    QW_MIN(qw_dot4, qw_half_at(g + 2048, 16 * b + lane), qw_half_at(g + 2304, 16 * b + lane))
-#define QW_SUM_q4_k                                                                            \
-    QW_MIN(qw_dot4, qw_half_at(g + 2304, lane) * (float)g[2048 + 16 * b + lane],               \
-           -(qw_half_at(g + 2336, lane) * (float)g[2176 + 16 * b + lane]))
-#define QW_SUM_q8_0                                                                            \
-    acc = fma((float)qw_dot8(g, b, lane, a), qw_half_at(g + 4096, 16 * b + lane) * sa[blk], acc);
-#define QW_SUM_q8_1                                                                            \
-    QW_MIN(qw_dot8, qw_half_at(g + 4096, 16 * b + lane), qw_half_at(g + 4352, 16 * b + lane))
-#define QW_SUM_q8_k                                                                            \
-    QW_MIN(qw_dot8, qw_half_at(g + 4352, lane) * (float)g[4096 + 16 * b + lane],               \
-           -(qw_half_at(g + 4384, lane) * (float)g[4224 + 16 * b + lane]))
-#define QW_SUM_q6_k                                                                            \
-    acc = fma((float)qw_dot6(g, b, lane, a), qw_half_at(g + 3328, lane) * sa[blk], acc);
-
-/* Add the partials of a row in order and store; every item of the group comes here. */
-void qw_total(local float *part, int lane, int p, int P, float acc, global float *out, int add)
-{
-    part[p * 16 + lane] = acc;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (p == 0) {
-        float t = part[lane];
-        for (int i = 1; i < P; i++)
-            t += part[i * 16 + lane];
-        *out = add ? *out + t : t;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-}
-
-#define QW_MATMUL(L, R)                                                                        \
-    kernel void qw_matmul_##L##_g##R(                                                          \
-        global const uchar *w, global const qw_act *q, global const float *scale,              \
-        global const int *asum, global float *y, global const int *cycle, int K, int N,        \
-        int ldy, int y0, int add)                                                              \
+#define QW_HALF(L, n, half)                                                                    \
     {                                                                                          \
-        local float part[8 * 16];                                                              \
-        const int rows = cycle[QW_CYC_ROWS], row_first = R * (int)get_group_id(2);             \
-        const int tile = (int)get_group_id(0), P = qw_partials(K), groups = (K + 255) / 256;   \
-        const int lane = (int)get_local_id(0), p = (int)get_local_id(1);                       \
-        const int row_end = min(rows, row_first + R);                                          \
-        for (int r = row_first; r < row_end; r++) {                                            \
-            global const char *aq = (global const char *)q + (size_t)r * K;                    \
-            global const float *sa = scale + (size_t)r * (K / 32);                             \
-            global const int *as = asum + (size_t)r * (K / 32);                                \
-            float acc = 0.0f;                                                                  \
-            for (int group = p; group < groups; group += P) {                                  \
-                global const uchar *g = w + ((size_t)tile * groups + group) * QW_GROUP_##L;    \
-                for (int b = 0; b < min(8, K / 32 - 8 * group); b++) {                         \
-                    const int blk = 8 * group + b;                                             \
-                    global const char *a = aq + 32 * blk;                                      \
-                    QW_SUM_##L                                                                 \
-                }                                                                              \
+        enum { h = half };                                                                     \
+        QW_R##n(QW_DECLARE, )                                                                  \
+        QW_INT_##L(QW_R##n)                                                                    \
+        QW_SCALE_##L                                                                           \
+        QW_R##n(QW_ADD_##L, n)                                                                 \
+    }
+#define QW_ROWS(L, n)                                                                          \
+    void qw_rows_##L##_##n(global const uchar *w, global const char *q,                        \
+                           global const float *scale, global const int *sum, global float *y,  \
+                           int live, int K, int N, int ldy, int add)                           \
+    {                                                                                          \
+        const int P = QW_PARTIALS(K);                                                          \
+        float8 all[QW_MAX_PARTIALS * 2 * n];                                                   \
+        for (int i = 0; i < P * 2 * n; i++)                                                    \
+            all[i] = 0.0f;                                                                     \
+        QW_R##n(QW_ROW, )                                                                      \
+        for (int k = 0, p = 0; k < K; k += 256, p = p + 1 == P ? 0 : p + 1) {                  \
+            float8 *acc = all + 2 * p * n;                                                     \
+            const int blocks = min(8, (K - k) / 32);                                           \
+            global const uchar *ws = w + 8 * QW_BLOCK_##L;                                     \
+            for (int b = 0; b < blocks; b++) {                                                 \
+                global const uchar *wb = w + QW_BLOCK_##L * b;                                 \
+                QW_HALF(L, n, 0)                                                               \
+                QW_HALF(L, n, 1)                                                               \
+                QW_R##n(QW_NEXT, )                                                             \
             }                                                                                  \
-            qw_total(part, lane, p, P, acc, y + (size_t)r * ldy + y0 + 16 * tile + lane, add); \
+            w += QW_GROUP_##L;                                                                 \
+        }                                                                                      \
+        qw_finish(all, P, n, live, y, ldy, N, add);                                            \
+    }
+
+#define QW_CALL(L, n)                                                                          \
+    qw_rows_##L##_##n(w, q + (size_t)r * K, scale + (size_t)r * (K / 32),                      \
+                      sum + (size_t)r * (K / 32), y + (size_t)r * ldy, min(rows - r, n), K,    \
+                      N - 16 * tile, ldy, add)
+
+#define QW_MATMUL(L)                                                                           \
+    QW_ROWS(L, 1)                                                                              \
+    QW_ROWS(L, 2)                                                                              \
+    QW_ROWS(L, 4)                                                                              \
+    kernel __attribute__((reqd_work_group_size(1, 1, 1))) void qw_matmul_##L##_c(QW_ARGS)      \
+    {                                                                                          \
+        const int tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];                                \
+        w += (size_t)tile * ((K + 255) / 256) * QW_GROUP_##L;                                  \
+        y += y0 + 16 * tile;                                                                   \
+        for (int r = 4 * (int)get_group_id(2); r < rows; r += 4 * (int)get_num_groups(2)) {    \
+            if (rows - r == 1)                                                                 \
+                QW_CALL(L, 1);                                                                 \
+            else if (rows - r == 2)                                                            \
+                QW_CALL(L, 2);                                                                 \
+            else                                                                               \
+                QW_CALL(L, 4);                                                                 \
         }                                                                                      \
     }
 
-#define QW_MATMUL_F32(R)                                                                       \
-    kernel void qw_matmul_f32_g##R(global const float *w, global const float *a,               \
+QW_MATMUL(q4_0)
+QW_MATMUL(q4_1)
+QW_MATMUL(q4_k)
+QW_MATMUL(q8_0)
+QW_MATMUL(q8_1)
+QW_MATMUL(q8_k)
+QW_MATMUL(q6_k)
+
+/* f32 weights: n rows of a with 16 rows of W; the partials live in memory, one group at a time in
+ * registers. */
+#define QW_F32_ROW(r, _) global const float *a##r = a + (size_t)min(r, live - 1) * K;
+#define QW_F32_LOAD(r, n) float8 u##r = acc[r], v##r = acc[n + r];
+#define QW_F32_KEEP(r, n) acc[r] = u##r, acc[n + r] = v##r;
+#define QW_F32_STEP(r, _) u##r = fma(lo, (float8)(a##r[k]), u##r), v##r = fma(hi, (float8)(a##r[k]), v##r);
+#define QW_F32_ROWS(n)                                                                         \
+    void qw_rows_f32_##n(global const float8 *w, global const float *a, global float *y,       \
+                         int live, int K, int N, int ldy, int add)                             \
+    {                                                                                          \
+        const int P = QW_PARTIALS(K);                                                          \
+        float8 all[QW_MAX_PARTIALS * 2 * n];                                                   \
+        for (int i = 0; i < P * 2 * n; i++)                                                    \
+            all[i] = 0.0f;                                                                     \
+        QW_R##n(QW_F32_ROW, )                                                                  \
+        for (int k0 = 0, p = 0; k0 < K; k0 += 256, p = p + 1 == P ? 0 : p + 1) {               \
+            float8 *acc = all + 2 * p * n;                                                     \
+            QW_R##n(QW_F32_LOAD, n)                                                            \
+            for (int k = k0; k < min(K, k0 + 256); k++) {                                      \
+                const float8 lo = w[2 * (size_t)k], hi = w[2 * (size_t)k + 1];                 \
+                QW_R##n(QW_F32_STEP, )                                                         \
+            }                                                                                  \
+            QW_R##n(QW_F32_KEEP, n)                                                            \
+        }                                                                                      \
+        qw_finish(all, P, n, live, y, ldy, N, add);                                            \
+    }
+QW_F32_ROWS(1)
+QW_F32_ROWS(4)
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+qw_matmul_f32_c(global const float *w, global const float *a, global float *y,
+                global const int *cycle, int K, int N, int ldy, int y0, int add)
+{
+    const int tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];
+    global const float8 *wt = (global const float8 *)w + (size_t)tile * K * 2;
+    y += y0 + 16 * tile;
+    for (int r = 4 * (int)get_group_id(2); r < rows; r += 4 * (int)get_num_groups(2))
+        if (rows - r == 1)
+            qw_rows_f32_1(wt, a + (size_t)r * K, y + (size_t)r * ldy, 1, K, N - 16 * tile, ldy, add);
+        else
+            qw_rows_f32_4(wt, a + (size_t)r * K, y + (size_t)r * ldy, min(rows - r, 4), K,
+                          N - 16 * tile, ldy, add);
+}
+
+#else
+/* ---- GPU shape: an item is one row of W in one partial ---- */
+#define QW_W(j) (((global const int *)wb)[16 * (j) + lane])
+
+/* four products of signed bytes, added to sum */
+int qw_dot(int w, int a, int sum)
+{
+    const char4 x = as_char4(w), y = as_char4(a);
+    return sum + x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
+}
+
+#define QW_NIBBLE(r, j) i##r = qw_dot(hi, q##r[4 + (j)], qw_dot(lo, q##r[j], i##r));
+#define QW_NIBBLES(R, j)                                                                       \
+    {                                                                                          \
+        const int x = QW_W(j), lo = x & 0x0f0f0f0f, hi = (x >> 4) & 0x0f0f0f0f;                \
+        R(QW_NIBBLE, j)                                                                        \
+    }
+#define QW_INT_q4_1(R) QW_NIBBLES(R, 0) QW_NIBBLES(R, 1) QW_NIBBLES(R, 2) QW_NIBBLES(R, 3)
+#define QW_INT_q4_k QW_INT_q4_1
+#define QW_LESS_8(r, _) i##r -= 8 * (t##r.x + t##r.y);
+#define QW_INT_q4_0(R) QW_INT_q4_1(R) R(QW_LESS_8, )
+
+#define QW_BYTE(r, j) i##r = qw_dot(x, q##r[j], i##r);
+#define QW_BYTES(R, j)                                                                         \
+    {                                                                                          \
+        const int x = QW_W(j);                                                                 \
+        R(QW_BYTE, j)                                                                          \
+    }
+#define QW_INT_q8_0(R)                                                                         \
+    QW_BYTES(R, 0) QW_BYTES(R, 1) QW_BYTES(R, 2) QW_BYTES(R, 3)                                \
+    QW_BYTES(R, 4) QW_BYTES(R, 5) QW_BYTES(R, 6) QW_BYTES(R, 7)
+#define QW_INT_q8_1 QW_INT_q8_0
+#define QW_INT_q8_k QW_INT_q8_0
+
+#define QW_SIX_ZERO(r, _) int u##r = -32 * t##r.x, v##r = -32 * t##r.y;
+#define QW_SIX(r, j) u##r = qw_dot(lo, q##r[j], u##r), v##r = qw_dot(hi, q##r[4 + (j)], v##r);
+#define QW_SIXES(R, j)                                                                         \
+    {                                                                                          \
+        const int x = QW_W(j);                                                                 \
+        const int lo = (x & 0x0f0f0f0f) | ((h0 >> (2 * (j))) & 0x03030303) << 4;               \
+        const int hi = ((x >> 4) & 0x0f0f0f0f) | ((h1 >> (2 * (j))) & 0x03030303) << 4;        \
+        R(QW_SIX, j)                                                                           \
+    }
+#define QW_SIX_SUM(r, _) i##r = c.x * u##r + c.y * v##r;
+#define QW_INT_q6_k(R)                                                                         \
+    {                                                                                          \
+        const int h0 = QW_W(4), h1 = QW_W(5);                                                  \
+        const char2 c = ((global const char2 *)ws)[16 * b + lane];                             \
+        R(QW_SIX_ZERO, )                                                                       \
+        QW_SIXES(R, 0) QW_SIXES(R, 1) QW_SIXES(R, 2) QW_SIXES(R, 3)                            \
+        R(QW_SIX_SUM, )                                                                        \
+    }
+
+#define QW_SCALE_q4_0 const float sw = qw_half_at(ws, 16 * b + lane);
+#define QW_SCALE_q8_0 QW_SCALE_q4_0
+#define QW_SCALE_q4_1 QW_SCALE_q4_0 const float m = qw_half_at(ws + 256, 16 * b + lane);
+#define QW_SCALE_q8_1 QW_SCALE_q4_1
+#define QW_SCALE_q4_k                                                                          \
+    const float sw = qw_half_at(ws + 256, lane) * (float)ws[16 * b + lane];                    \
+    const float m = -(qw_half_at(ws + 288, lane) * (float)ws[128 + 16 * b + lane]);
+#define QW_SCALE_q8_k QW_SCALE_q4_k
+#define QW_SCALE_q6_k const float sw = qw_half_at(ws + 256, lane);
+
+#define QW_ADD(r, _) c##r = fma((float)i##r, sw * d##r[kb], c##r);
+#define QW_ADD_MIN(r, _) QW_ADD(r, _) c##r = fma((float)(t##r.x + t##r.y), m * d##r[kb], c##r);
+#define QW_ADD_q4_0 QW_ADD
+#define QW_ADD_q8_0 QW_ADD
+#define QW_ADD_q6_k QW_ADD
+#define QW_ADD_q4_1 QW_ADD_MIN
+#define QW_ADD_q8_1 QW_ADD_MIN
+#define QW_ADD_q4_k QW_ADD_MIN
+#define QW_ADD_q8_k QW_ADD_MIN
+
+#define QW_ROW(X, _)                                                                           \
+    const size_t at##X = (size_t)min(r + X, rows - 1) * (K / 32);                              \
+    global const float *d##X = scale + at##X;                                                  \
+    float c##X = 0.0f;
+#define QW_BLOCK(X, _)                                                                         \
+    global const int *q##X = (global const int *)q + 8 * (at##X + kb);                         \
+    const short2 s##X = as_short2(sum[at##X + kb]);                                            \
+    const int2 t##X = convert_int2(s##X);                                                      \
+    int i##X = 0;
+#define QW_KEEP(X, n) part[(p * n + X) * 16 + lane] = c##X;
+
+/* Add the partials up in order and store; all items of the group come here. */
+void qw_finish(local const float *part, int P, int n, int live, int lane, int p, global float *y,
+               int ldy, int N, int add)
+{
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int r = p; r < live; r += P) {
+        float v = part[r * 16 + lane];
+        for (int i = 1; i < P; i++)
+            v += part[(i * n + r) * 16 + lane];
+        global float *out = y + (size_t)r * ldy + lane;
+        if (lane < N)
+            *out = add ? *out + v : v;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+#define QW_MATMUL_G(L, n)                                                                      \
+    kernel void qw_matmul_##L##_g##n(QW_ARGS)                                                  \
+    {                                                                                          \
+        local float part[QW_MAX_PARTIALS * n * 16];                                            \
+        const int lane = (int)get_local_id(0), p = (int)get_local_id(1);                       \
+        const int P = (int)get_local_size(1), tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];    \
+        w += (size_t)tile * ((K + 255) / 256) * QW_GROUP_##L;                                  \
+        y += y0 + 16 * tile;                                                                   \
+        for (int r = n * (int)get_group_id(2); r < rows; r += n * (int)get_num_groups(2)) {    \
+            QW_R##n(QW_ROW, )                                                                  \
+            for (int g = p; g < (K + 255) / 256; g += P) {                                     \
+                global const uchar *wg = w + (size_t)g * QW_GROUP_##L;                         \
+                global const uchar *ws = wg + 8 * QW_BLOCK_##L;                                \
+                for (int b = 0; b < min(8, K / 32 - 8 * g); b++) {                             \
+                    global const uchar *wb = wg + QW_BLOCK_##L * b;                            \
+                    const int kb = 8 * g + b;                                                  \
+                    QW_R##n(QW_BLOCK, )                                                        \
+                    QW_INT_##L(QW_R##n)                                                        \
+                    QW_SCALE_##L                                                               \
+                    QW_R##n(QW_ADD_##L, )                                                      \
+                }                                                                              \
+            }                                                                                  \
+            QW_R##n(QW_KEEP, n)                                                                \
+            qw_finish(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,         \
+                      N - 16 * tile, add);                                                     \
+        }                                                                                      \
+    }
+#define QW_MATMUL(L)                                                                           \
+    QW_MATMUL_G(L, 1)                                                                          \
+    QW_MATMUL_G(L, 4)
+
+QW_MATMUL(q4_0)
+QW_MATMUL(q4_1)
+QW_MATMUL(q4_k)
+QW_MATMUL(q8_0)
+QW_MATMUL(q8_1)
+QW_MATMUL(q8_k)
+QW_MATMUL(q6_k)
+
+#define QW_F32_ROW(X, _)                                                                       \
+    global const float *a##X = a + (size_t)min(r + X, rows - 1) * K;                           \
+    float c##X = 0.0f;
+#define QW_F32_STEP(X, _) c##X = fma(x, a##X[k], c##X);
+#define QW_MATMUL_F32_G(n)                                                                     \
+    kernel void qw_matmul_f32_g##n(global const float *w, global const float *a,               \
                                    global float *y, global const int *cycle, int K, int N,     \
                                    int ldy, int y0, int add)                                   \
     {                                                                                          \
-        local float part[8 * 16];                                                              \
-        const int rows = cycle[QW_CYC_ROWS], row_first = R * (int)get_group_id(2);             \
-        const int tile = (int)get_group_id(0), P = qw_partials(K), groups = (K + 255) / 256;   \
+        local float part[QW_MAX_PARTIALS * n * 16];                                            \
         const int lane = (int)get_local_id(0), p = (int)get_local_id(1);                       \
-        const int row_end = min(rows, row_first + R);                                          \
-        for (int r = row_first; r < row_end; r++) {                                            \
-            float acc = 0.0f;                                                                  \
-            for (int group = p; group < groups; group += P)                                    \
-                for (int k = 256 * group; k < min(K, 256 * group + 256); k++)                  \
-                    acc = fma(w[((size_t)tile * K + k) * 16 + lane], a[(size_t)r * K + k], acc); \
-            qw_total(part, lane, p, P, acc, y + (size_t)r * ldy + y0 + 16 * tile + lane, add); \
+        const int P = (int)get_local_size(1), tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];    \
+        w += (size_t)tile * K * 16 + lane;                                                     \
+        y += y0 + 16 * tile;                                                                   \
+        for (int r = n * (int)get_group_id(2); r < rows; r += n * (int)get_num_groups(2)) {    \
+            QW_R##n(QW_F32_ROW, )                                                              \
+            for (int g = p; g < (K + 255) / 256; g += P)                                       \
+                for (int k = 256 * g; k < min(K, 256 * g + 256); k++) {                        \
+                    const float x = w[16 * (size_t)k];                                         \
+                    QW_R##n(QW_F32_STEP, )                                                     \
+                }                                                                              \
+            QW_R##n(QW_KEEP, n)                                                                \
+            qw_finish(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,         \
+                      N - 16 * tile, add);                                                     \
         }                                                                                      \
     }
+QW_MATMUL_F32_G(1)
+QW_MATMUL_F32_G(4)
 #endif
-
-#define QW_BOTH(L) QW_MATMUL(L, 1) QW_MATMUL(L, 4)
-QW_BOTH(q4_0)
-QW_BOTH(q4_1)
-QW_BOTH(q4_k)
-QW_BOTH(q8_0)
-QW_BOTH(q8_1)
-QW_BOTH(q8_k)
-QW_BOTH(q6_k)
-QW_MATMUL_F32(1)
-QW_MATMUL_F32(4)

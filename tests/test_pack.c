@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* Packed weights through the product kernels of both launch shapes against a host
+ * reference that reads the file's blocks: equal bit for bit, in the one order of sums. */
+#include "dev.h"
+
+#include <math.h>
+
+#include "check.h"
+#include "pack.h"
+#include "quant.h"
+
+enum { ROWS = 9, MAX_N = 40, MAX_K = 6144, BLOCK = 32 };
+enum shape { CPU_SHAPE, CPU_PLAIN, GPU_SHAPE, N_SHAPES };
+static const char *const shape_name[] = {"cpu", "cpu plain", "gpu"};
+static const char *const shape_options[] = {"-cl-std=CL1.2 -DQW_CPU=1",
+                                            "-cl-std=CL1.2 -DQW_CPU=1 -DQW_PLAIN",
+                                            "-cl-std=CL1.2 -DQW_CPU=0"};
+static const uint32_t types[] = {QW_F32,  QW_F16,  QW_BF16, QW_Q4_0, QW_Q4_1, QW_Q5_0,
+                                 QW_Q5_1, QW_Q8_0, QW_Q4_K, QW_Q5_K, QW_Q6_K};
+enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
+
+static unsigned long long seed = 20261;
+static struct qw_dev *dev;
+static cl_program program[N_SHAPES];
+
+/* ---- random weights and activations ---- */
+
+static uint16_t random_half(void)
+{
+    const float v = ((float)(check_rand(&seed) % 2001) - 1000.0f) * 1e-4f;
+    return check_rand(&seed) % 50 == 0 ? (uint16_t)(check_rand(&seed) % 1024)
+                                       : /* subnormal */
+               qw_float_to_half(v);
+}
+
+static void put_half(unsigned char *at)
+{
+    const uint16_t h = random_half();
+    memcpy(at, &h, 2);
+}
+
+/* Random blocks of a type: any bits in the quants, sensible scales. */
+static void random_rows(uint32_t type, unsigned char *w, size_t n_blocks)
+{
+    const struct qw_type_info *info = qw_type_info(type);
+    for (size_t i = 0; i < n_blocks; i++, w += info->bytes) {
+        for (uint32_t j = 0; j < info->bytes; j++)
+            w[j] = (unsigned char)(check_rand(&seed) >> 24);
+        const float v = (float)(int)(check_rand(&seed) % 65536) * 1e-4f - 3.0f;
+        switch (type) {
+        case QW_F32:
+            memcpy(w, &v, 4);
+            break;
+        case QW_BF16:
+            memcpy(w, (const unsigned char *)&v + 2, 2);
+            break;
+        case QW_Q6_K:
+            put_half(w + 208);
+            break;
+        case QW_Q4_1:
+        case QW_Q5_1:
+        case QW_Q4_K:
+        case QW_Q5_K:
+            put_half(w + 2);
+            put_half(w);
+            break;
+        default:
+            put_half(w);
+        }
+    }
+}
+
+/* One 32-block of a row as the reference sees it. */
+struct block {
+    int q[BLOCK];
+    int sub[2]; /* integer scale of each half */
+    float sw, mw;
+    bool minimum;
+};
+
+static float half_at(const unsigned char *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return qw_half_to_float(h);
+}
+
+static void read_small(uint32_t type, const unsigned char *p, struct block *b)
+{
+    const bool five = type == QW_Q5_0 || type == QW_Q5_1;
+    uint32_t high = 0;
+    b->sw = half_at(p);
+    p += 2;
+    if (b->minimum) {
+        b->mw = half_at(p);
+        p += 2;
+    }
+    if (five) {
+        memcpy(&high, p, 4);
+        p += 4;
+    }
+    for (int e = 0; e < BLOCK; e++) {
+        if (type == QW_Q8_0) {
+            b->q[e] = (signed char)p[e];
+            continue;
+        }
+        b->q[e] = e < 16 ? p[e] % 16 : p[e - 16] / 16;
+        b->q[e] += five && (high >> e & 1) ? 16 : 0;
+        b->q[e] -= type == QW_Q4_0 ? 8 : type == QW_Q5_0 ? 16 : 0;
+    }
+}
+
+static void read_k45(uint32_t type, const unsigned char *p, int j, struct block *b)
+{
+    const unsigned char *s = p + 4, *qs = p + (type == QW_Q5_K ? 48 : 16) + 32 * (j / 2);
+    const int sc = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
+    const int mn = j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) | (s[j] >> 6) << 4;
+    b->sw = half_at(p) * (float)sc;
+    b->mw = -(half_at(p + 2) * (float)mn);
+    for (int e = 0; e < BLOCK; e++) {
+        b->q[e] = j % 2 ? qs[e] / 16 : qs[e] % 16;
+        if (type == QW_Q5_K && (p[16 + e] >> j & 1))
+            b->q[e] += 16;
+    }
+}
+
+static void read_q6(const unsigned char *p, int j, struct block *b)
+{
+    b->sw = half_at(p + 208);
+    for (int i = 0; i < BLOCK; i++) {
+        const int e = 32 * j + i, k = e / 128, g = e % 128 / 32, l = e % 32;
+        const int lo = p[64 * k + 32 * (g & 1) + l] >> 4 * (g >> 1) & 15;
+        const int hi = p[128 + 32 * k + l] >> 2 * g & 3;
+        b->q[i] = (lo | hi << 4) - 32;
+        b->sub[i / 16] = (signed char)p[192 + e / 16];
+    }
+}
+
+static void read_block(uint32_t type, const unsigned char *row, int k, struct block *b)
+{
+    const struct qw_type_info *info = qw_type_info(type);
+    const unsigned char *p = row + (size_t)(k / (int)info->block) * info->bytes;
+    b->mw = 0.0f;
+    b->minimum = type == QW_Q4_1 || type == QW_Q5_1 || type == QW_Q4_K || type == QW_Q5_K;
+    b->sub[0] = b->sub[1] = 1;
+    if (type == QW_Q6_K)
+        read_q6(p, k % 256 / 32, b);
+    else if (type == QW_Q4_K || type == QW_Q5_K)
+        read_k45(type, p, k % 256 / 32, b);
+    else
+        read_small(type, p, b);
+}
+
+/* ---- the reference ---- */
+
+static struct {
+    float x[ROWS * MAX_K];
+    signed char q[ROWS * MAX_K];
+    float scale[ROWS * MAX_K / BLOCK];
+    int sum[ROWS * MAX_K / BLOCK];
+} act;
+static unsigned char weights[MAX_N * MAX_K * 4];
+
+static void random_acts(int K)
+{
+    for (int i = 0; i < ROWS * K; i++) {
+        act.x[i] = ((float)(check_rand(&seed) % 20001) - 10000.0f) * 3e-4f;
+        if (i / BLOCK % 5 == 4) /* the largest sums a block can have */
+            act.x[i] = i / BLOCK % 2 ? 1.0f : -1.0f;
+    }
+    for (int b = 0; b < ROWS * K / BLOCK; b++) {
+        int half[2] = {0, 0};
+        qw_quant_act(act.x + b * BLOCK, (int8_t *)act.q + b * BLOCK, &act.scale[b]);
+        for (int i = 0; i < BLOCK; i++)
+            half[i / 16] += act.q[b * BLOCK + i];
+        act.sum[b] = (int)((unsigned)half[1] << 16 | (unsigned)(half[0] & 0xffff));
+    }
+}
+
+static float block_step(const struct block *b, const signed char *a, float sa, float acc)
+{
+    int sum[2] = {0, 0}, asum = 0;
+    for (int e = 0; e < BLOCK; e++) {
+        sum[e / 16] += b->q[e] * a[e];
+        asum += a[e];
+    }
+    const float sw = b->sw * sa, mw = b->mw * sa;
+    acc = fmaf((float)(b->sub[0] * sum[0] + b->sub[1] * sum[1]), sw, acc);
+    return b->minimum ? fmaf((float)asum, mw, acc) : acc;
+}
+
+static float want(uint32_t type, const unsigned char *row, int r, int K)
+{
+    const int P = K < 6144 ? 4 : 8;
+    const struct qw_type_info *info = qw_type_info(type);
+    float part[8] = {0};
+    for (int k = 0; k < K; k += info->block == 1 ? 1 : BLOCK) {
+        float *acc = &part[k / 256 % P];
+        if (info->block == 1) {
+            float w;
+            MUST(qw_decode(type, row + (size_t)k * info->bytes, &w, 1));
+            *acc = fmaf(w, act.x[r * K + k], *acc);
+        } else {
+            struct block b;
+            const int i = (r * K + k) / BLOCK;
+            read_block(type, row, k, &b);
+            *acc = block_step(&b, act.q + r * K + k, act.scale[i], *acc);
+        }
+    }
+    float y = part[0];
+    for (int p = 1; p < P; p++)
+        y += part[p];
+    return y;
+}
+
+/* ---- the device ---- */
+
+static void add_file(struct qw_buf *src, const char *name)
+{
+    const char *dir = getenv("srcdir");
+    char *path = qw_sprintf("%s/cl/%s", dir ? dir : ".", name), line[512];
+    FILE *f = fopen(path, "r");
+    MUST(f != NULL, "%s", path);
+    while (fgets(line, sizeof(line), f) != NULL)
+        qw_buf_add(src, line, strlen(line));
+    fclose(f);
+    free(path);
+}
+
+/* qw_get_L: every value of a packed tile range through the accessors of blocks.clh. */
+static const char *const getters =
+    "#define GET(L) kernel void qw_get_##L(global const uchar *w, int K, global float "
+    "*x) {\\\n"
+    "    const int n = (int)get_global_id(0); \\\n"
+    "    for (int k = 0; k < K; k++) \\\n"
+    "        x[n * K + k] = qw_w_##L(w + ((size_t)(n / 16) * ((K + 255) / 256) + k / "
+    "256) * \\\n"
+    "                                    QW_GROUP_##L, k % 256 / 32, k % 32, n % 16); }\n"
+    "GET(q4_0) GET(q4_1) GET(q4_k) GET(q8_0) GET(q8_1) GET(q8_k) GET(q6_k)\n";
+
+static void setup(void)
+{
+    struct qw_err err;
+    struct qw_buf src = {0};
+    if (dev != NULL)
+        return;
+    MUST(qw_dev_open(&dev, "auto", "auto", 0, &err) == QW_OK, "%s", err.msg);
+    qw_buf_printf(&src, "#pragma OPENCL FP_CONTRACT OFF\n");
+    add_file(&src, "cycle.h");
+    add_file(&src, "blocks.clh");
+    add_file(&src, "generic/matmul.cl");
+    qw_buf_printf(&src, "%s", getters);
+    for (int s = 0; s < N_SHAPES; s++) {
+        const char *text = src.data;
+        static char log[1 << 16];
+        program[s] = clCreateProgramWithSource(dev->ctx, 1, &text, NULL, NULL);
+        MUST(program[s] != NULL);
+        if (clBuildProgram(program[s], 1, &dev->id, shape_options[s], NULL, NULL) !=
+            CL_SUCCESS) {
+            clGetProgramBuildInfo(program[s], dev->id, CL_PROGRAM_BUILD_LOG,
+                                  sizeof(log) - 1, log, NULL);
+            MUST(false, "%s", log);
+        }
+    }
+    qw_buf_free(&src);
+}
+
+static cl_mem buffer(const void *data, size_t size)
+{
+    cl_mem m = clCreateBuffer(dev->ctx, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
+                              (void *)(uintptr_t)data, NULL);
+    MUST(m != NULL);
+    return m;
+}
+
+static cl_kernel kernel_of(enum shape s, const char *op, enum qw_layout l,
+                           const char *suffix)
+{
+    char *name = qw_sprintf("qw_%s_%s%s", op, qw_layout_name(l), suffix);
+    cl_kernel k = clCreateKernel(program[s], name, NULL);
+    MUST(k != NULL, "%s", name);
+    free(name);
+    return k;
+}
+
+/* Pack into a fresh buffer, whose bytes were not zero before. */
+static cl_mem packed(uint32_t type, int N, int K)
+{
+    const enum qw_layout l = qw_pack_layout(type);
+    const struct qw_type_info *info = qw_type_info(type);
+    const int tiles = (N + 15) / 16;
+    const size_t size = qw_pack_tile_bytes(l, K) * (size_t)tiles;
+    unsigned char *p = qw_alloc(size + 16, 1);
+    memset(p, 0xa5, size + 16);
+    qw_pack_tiles(l, type, weights, (size_t)K / info->block * info->bytes, N, K, tiles,
+                  p);
+    for (int i = 0; i < 16; i++)
+        CHECK(p[size + (size_t)i] == 0xa5, "%s: wrote past the end", info->name);
+    cl_mem m = buffer(p, size);
+    free(p);
+    return m;
+}
+
+struct run {
+    uint32_t type;
+    int N, K, live, add;
+};
+
+/* One launch; y has ROWS rows of MAX_N + 5 columns, the product starts in column 3. */
+static void launch(enum shape s, const struct run *u, const char *suffix,
+                   int tiles_of_rows, cl_mem w, float *y)
+{
+    const enum qw_layout l = qw_pack_layout(u->type);
+    const int cycle[4] = {u->live, 0, 0, 0}, ldy = MAX_N + 5, y0 = 3,
+              tiles = (u->N + 15) / 16;
+    const size_t bytes = sizeof(float) * ROWS * (MAX_N + 5),
+                 blocks = (size_t)(ROWS * u->K / BLOCK);
+    cl_mem b[] = {w,
+                  l == QW_L_F32 ? buffer(act.x, 4u * BLOCK * blocks)
+                                : buffer(act.q, BLOCK * blocks),
+                  buffer(act.scale, 4 * blocks),
+                  buffer(act.sum, 4 * blocks),
+                  buffer(y, bytes),
+                  buffer(cycle, sizeof(cycle))};
+    cl_kernel k = kernel_of(s, "matmul", l, suffix);
+    cl_uint n = 0;
+    for (int i = 0; i < 6; i++)
+        if (l != QW_L_F32 || (i != 2 && i != 3))
+            clSetKernelArg(k, n++, sizeof(cl_mem), &b[i]);
+    const int last[] = {u->K, u->N, ldy, y0, u->add};
+    for (int i = 0; i < 5; i++)
+        MUST(clSetKernelArg(k, n++, sizeof(int), &last[i]) == CL_SUCCESS);
+    const size_t gpu = s == GPU_SHAPE, P = gpu ? (size_t)qw_partials(u->K) : 1;
+    const size_t local[] = {gpu ? 16 : 1, P, 1};
+    const size_t global[] = {local[0] * (size_t)tiles, P, (size_t)tiles_of_rows};
+    MUST(clEnqueueNDRangeKernel(dev->queue, k, 3, NULL, global, local, 0, NULL, NULL) ==
+         CL_SUCCESS);
+    MUST(clEnqueueReadBuffer(dev->queue, b[4], CL_TRUE, 0, bytes, y, 0, NULL, NULL) ==
+         CL_SUCCESS);
+    clReleaseKernel(k);
+    for (int i = 1; i < 6; i++)
+        clReleaseMemObject(b[i]);
+}
+
+static bool same(float a, float b)
+{
+    return memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+/* Live rows and the N columns are as wanted, all else is untouched. */
+static void compare(const struct run *u, const char *what, const float *y,
+                    const float *ref)
+{
+    int wrong = 0;
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < MAX_N + 5; c++) {
+            const bool in = r < u->live && c >= 3 && c < 3 + u->N;
+            const float before = (float)(r - c);
+            float v = in ? ref[r * MAX_N + c - 3] : before;
+            if (in && u->add)
+                v = before + v;
+            wrong += !same(v, y[r * (MAX_N + 5) + c]);
+        }
+    CHECK(wrong == 0, "%s %s: N %d K %d rows %d add %d: %d differ", what,
+          qw_type_info(u->type)->name, u->N, u->K, u->live, u->add, wrong);
+}
+
+static void one_shape(enum shape s, const struct run *u, cl_mem w, const float *ref)
+{
+    static const char *const suffix[N_SHAPES][2] = {
+        {"_c", "_c"}, {"_c", "_c"}, {"_g1", "_g4"}};
+    for (int i = 0; i < 2; i++) {
+        float y[ROWS * (MAX_N + 5)];
+        for (int j = 0; j < ROWS * (MAX_N + 5); j++)
+            y[j] = (float)(j / (MAX_N + 5) - j % (MAX_N + 5));
+        launch(s, u, suffix[s][i], i ? 3 : 1, w, y);
+        compare(u, shape_name[s], y, ref);
+    }
+}
+
+static void one_case(uint32_t type, int N, int K)
+{
+    static const int lives[] = {1, 2, 3, 4, 5, 6, 8, 9};
+    const struct qw_type_info *info = qw_type_info(type);
+    const size_t row_bytes = (size_t)K / info->block * info->bytes;
+    float ref[ROWS * MAX_N] = {0};
+    if (K % (int)info->block != 0)
+        return;
+    random_rows(type, weights, (size_t)N * (size_t)K / info->block);
+    random_acts(K);
+    for (int r = 0; r < ROWS; r++)
+        for (int n = 0; n < N; n++)
+            ref[r * MAX_N + n] = want(type, weights + (size_t)n * row_bytes, r, K);
+    cl_mem w = packed(type, N, K);
+    for (int s = 0; s < N_SHAPES; s++)
+        for (int i = 0; i < 8; i++)
+            if (K < 1000 || i % 3 == N % 3) {
+                const struct run u = {type, N, K, lives[i], i % 2};
+                one_shape((enum shape)s, &u, w, ref);
+            }
+    clReleaseMemObject(w);
+}
+
+static void products(void)
+{
+    static const int K[] = {32, 96, 128, 256, 288, 2560, 5152, 6144};
+    setup();
+    for (int t = 0; t < N_TYPES; t++)
+        for (int i = 0; i < 8; i++)
+            one_case(types[t], i % 3 == 0 ? 17 : i % 3 == 1 ? 40 : 7, K[i]);
+}
+
+/* The accessors that row fetch uses give what qw_decode gives. */
+static void values(void)
+{
+    enum { N = 20, K = 512 };
+    static float x[32 * K], y[N * K];
+    setup();
+    for (int t = 3; t < N_TYPES; t++) {
+        const struct qw_type_info *info = qw_type_info(types[t]);
+        const enum qw_layout l = qw_pack_layout(types[t]);
+        const int k = info->block == 256 ? K : K - 32;
+        random_rows(types[t], weights, (size_t)(N * k) / info->block);
+        MUST(qw_decode(types[t], weights, y, (size_t)(N * k)));
+        cl_mem w = packed(types[t], N, k), out = buffer(x, sizeof(x));
+        cl_kernel kern = kernel_of(CPU_SHAPE, "get", l, "");
+        const size_t global = N, local = 1;
+        clSetKernelArg(kern, 0, sizeof(w), &w);
+        clSetKernelArg(kern, 1, sizeof(k), &k);
+        clSetKernelArg(kern, 2, sizeof(out), &out);
+        MUST(clEnqueueNDRangeKernel(dev->queue, kern, 1, NULL, &global, &local, 0, NULL,
+                                    NULL) == CL_SUCCESS);
+        MUST(clEnqueueReadBuffer(dev->queue, out, CL_TRUE, 0, sizeof(x), x, 0, NULL,
+                                 NULL) == CL_SUCCESS);
+        int wrong = 0;
+        for (int i = 0; i < N * k; i++)
+            wrong += !same(x[i], y[i]);
+        CHECK(wrong == 0, "%s: %d of %d values differ", info->name, wrong, N * k);
+        clReleaseKernel(kern);
+        clReleaseMemObject(w);
+        clReleaseMemObject(out);
+    }
+}
+
+static void sizes(void)
+{
+    CHECK(qw_pack_tile_bytes(QW_L_Q4_0, 5120) == 20 * 2304);
+    CHECK(qw_pack_tile_bytes(QW_L_Q6_K, 5120) == 16 * 4200);
+    CHECK(qw_pack_tile_bytes(QW_L_Q8_0, 32) == 4352);
+    CHECK(qw_pack_tile_bytes(QW_L_F32, 96) == 96 * 64);
+    CHECK(qw_partials(6143) == 4);
+    CHECK(qw_partials(6144) == 8);
+}
+
+static void closing(void)
+{
+    for (int s = 0; s < N_SHAPES; s++)
+        clReleaseProgram(program[s]);
+    CHECK(dev->n_buffers == 0);
+    qw_dev_close(dev);
+}
+
+QW_TESTS(T(sizes), T(products), T(values), T(closing))
