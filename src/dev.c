@@ -244,7 +244,7 @@ int qw_dev_open(struct qw_dev **out, const char *platform, const char *device,
         return rc;
     }
     capabilities(d);
-    d->reserve = d->cpu ? 0 : reserve;
+    d->reserve = reserve != QW_RESERVE_AUTO ? reserve : d->cpu ? 0 : (uint64_t)512 << 20;
     d->ctx = clCreateContext(NULL, 1, &d->id, NULL, NULL, &cl);
     if (d->ctx == NULL) {
         qw_dev_close(d);

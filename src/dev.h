@@ -10,6 +10,8 @@
 
 #include "base.h"
 
+#define QW_RESERVE_AUTO UINT64_MAX /* 512 MiB on a GPU, 0 on a CPU */
+
 struct qw_dev {
     cl_platform_id platform;
     cl_device_id id;

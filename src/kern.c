@@ -15,12 +15,20 @@ static const struct {
     const char *op, *variant, *file;
 } table[] = {
     {"embed", "generic", "generic/embed.cl"},
-    {"norm", "generic", "generic/norm.cl"},
-    {"matmul", "generic", "generic/matmul.cl"},
+    {"norm_quant", "generic", "generic/norm.cl"},
+    {"matmul_f32", "generic", "generic/matmul.cl"},
+    {"matmul_q4_0", "generic", "generic/matmul.cl"},
+    {"matmul_q4_1", "generic", "generic/matmul.cl"},
+    {"matmul_q4_k", "generic", "generic/matmul.cl"},
+    {"matmul_q8_0", "generic", "generic/matmul.cl"},
+    {"matmul_q8_1", "generic", "generic/matmul.cl"},
+    {"matmul_q8_k", "generic", "generic/matmul.cl"},
+    {"matmul_q6_k", "generic", "generic/matmul.cl"},
     {"conv", "generic", "generic/conv.cl"},
     {"gdn", "generic", "generic/gdn.cl"},
-    {"rope", "generic", "generic/rope.cl"},
+    {"qk", "generic", "generic/rope.cl"},
     {"attn", "generic", "generic/attn.cl"},
+    {"merge", "generic", "generic/attn.cl"},
     {"swiglu", "generic", "generic/swiglu.cl"},
     {"argmax", "generic", "generic/argmax.cl"},
 };
@@ -43,6 +51,13 @@ const char *qw_kern_variant(const struct qw_kern *k, int i)
 {
     (void)i;
     return k->cpu_shape ? "generic (cpu shape)" : "generic (gpu shape)";
+}
+
+const char *qw_kern_why(const struct qw_kern *k, int i)
+{
+    (void)i;
+    return k->dev->cpu == k->cpu_shape ? "the only kernel set in this version; shape of the device"
+                                       : "the only kernel set in this version; shape by the settings";
 }
 
 /* Append one source file without its #include lines: the files are put together in order.
@@ -166,7 +181,8 @@ static int assemble(struct qw_kern *k, const struct qw_kern_params *p, struct qw
     for (int i = 0; rc == QW_OK && i < N_SHARED; i++)
         rc = add_source(src, p->kernel_dir, shared_files[i], err);
     for (int i = 0; rc == QW_OK && i < N_OPS; i++) {
-        rc = add_source(src, p->kernel_dir, table[i].file, err);
+        if (i == 0 || strcmp(table[i].file, table[i - 1].file) != 0) /* a file stands together */
+            rc = add_source(src, p->kernel_dir, table[i].file, err);
         if (rc == QW_OK)
             rc = apply_choice(&opt, p, i, err);
     }

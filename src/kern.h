@@ -43,4 +43,5 @@ int qw_kern_make(struct qw_kern *k, const char *entry, cl_kernel *out,
 int qw_kern_n_ops(void);
 const char *qw_kern_op(int i);
 const char *qw_kern_variant(const struct qw_kern *k, int i);
+const char *qw_kern_why(const struct qw_kern *k, int i);
 #endif

@@ -29,6 +29,7 @@ enum qw_open_level {
 int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
                    enum qw_open_level level, bool show, struct qw_err *err);
 void qw_engine_close(struct qw_engine *e);
+double qw_engine_load_ms(const struct qw_engine *e);
 
 /* Token ids, owned by the caller (free). */
 struct qw_tokens {

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* engine.h - what engine.c and generate.c share; commands use qwenrun.h. */
+#ifndef QW_ENGINE_H
+#define QW_ENGINE_H
+
+#include "chat.h"
+#include "options.h"
+#include "qwenrun.h"
+#include "sample.h"
+#include "target.h"
+
+struct qw_engine {
+    const struct qw_options *opt; /* borrowed */
+    enum qw_open_level level;
+    struct qw_gguf *file;
+    struct qw_tok *tok;           /* NULL: the file has none, ids only */
+    struct qw_chat chat;
+    struct qw_hparams hp;         /* from QW_OPEN_FILE on */
+    struct qw_dev *dev;
+    struct qw_model *model;
+    struct qw_kern *kern;
+    char **stop;                  /* stop texts, escapes resolved */
+    size_t n_stop;
+    bool thinking;                /* prompts end inside an open think block */
+    double load_ms;
+};
+
+struct qw_target_params qw_engine_target_params(const struct qw_engine *e);
+struct qw_sampling qw_engine_sampling(const struct qw_engine *e);
+int qw_engine_context(const struct qw_engine *e);
+int qw_engine_max_tokens(const struct qw_engine *e);
+int qw_engine_thinking_budget(const struct qw_engine *e); /* 0: none */
+#endif
