@@ -19,3 +19,8 @@ src_libqwenrun_a_SOURCES += \
 # settings
 src_libqwenrun_a_SOURCES += \
 	src/options.c src/options_list.c src/options_ini.c src/options_ini.h src/options.h src/options.def
+
+# the program
+bin_PROGRAMS += src/qwenrun
+src_qwenrun_SOURCES = src/main.c src/cmd.c src/cmd.h src/cmd_config.c
+src_qwenrun_LDADD = $(LDADD)
