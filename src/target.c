@@ -328,26 +328,29 @@ static int emit_head(struct qw_target *t, struct qw_plan *p, int rows, struct qw
 
 /* ---- open and close ---- */
 
-/* cos and sin by the iterated product of the reference: angle *= base^(-2/n_rot) in f32.
- */
+void qw_rope_row(float *cs, int pos, int n_rot, float base)
+{
+    const int half = n_rot / 2;
+    const float step = powf(base, -2.0f / (float)n_rot);
+    float angle = (float)pos;
+    for (int k = 0; k < half; k++, angle *= step) {
+        cs[k] = cosf(angle);
+        cs[half + k] = sinf(angle);
+    }
+}
+
 static int fill_rope(struct qw_target *t, struct qw_err *err)
 {
     const struct qw_hparams *hp = &t->m->hp;
-    const int half = hp->n_rot / 2, page = t->z.rope_page;
-    const float step = powf(hp->rope_base, -2.0f / (float)hp->n_rot);
+    const int page = t->z.rope_page;
     const uint64_t size = u(page) * u(hp->n_rot) * 4;
     float *row = qw_alloc(size, 1);
     int rc = QW_OK;
     t->rope = qw_alloc((size_t)t->z.n_rope, sizeof(cl_mem));
     for (int i = 0; rc == QW_OK && i < t->z.n_rope; i++) {
-        for (int r = 0; r < page; r++) {
-            float angle = (float)(i * page + r),
-                  *cs = row + (size_t)r * (size_t)hp->n_rot;
-            for (int k = 0; k < half; k++, angle *= step) {
-                cs[k] = cosf(angle);
-                cs[half + k] = sinf(angle);
-            }
-        }
+        for (int r = 0; r < page; r++)
+            qw_rope_row(row + (size_t)r * (size_t)hp->n_rot, i * page + r, hp->n_rot,
+                        hp->rope_base);
         rc = qw_dev_buffer_raw(t->kern->dev, size, "rope table", &t->rope[i], err);
         if (rc == QW_OK)
             rc = qw_dev_write(t->kern->dev, t->rope[i], 0, row, size, true, err);
