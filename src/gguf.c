@@ -264,9 +264,8 @@ static int check_array(const struct qw_gguf *g, struct cursor *c, const char *pl
     if (k->count > MAX_VALUE || !qw_mul(k->count, value_types[elem].bytes, &bytes) ||
         bytes > left(c))
         return bad(g, err,
-                   "%s: an array of %" PRIu64
-                   " elements of %s is longer than the %" PRIu64
-                   " bytes left in the file",
+                   "%s: an array of %" PRIu64 " elements of %s, but %" PRIu64
+                   " bytes are left in the file (and at most 2^30 elements are read)",
                    place, k->count, qw_gguf_type_name(k->elem), left(c));
     k->data = c->map + c->pos;
     if (elem != QW_GGUF_STR)

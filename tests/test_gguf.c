@@ -305,6 +305,37 @@ static void test_cut_data(void)
     CHECK(strstr(err.msg, "100 are missing") != NULL, "%s", err.msg);
 }
 
+/* Counts that are wrong in a way of their own: past the limits of the reader in a file
+ * with room for them (a hole), and just past the end of a small one. */
+static void test_counts(void)
+{
+    static const struct {
+        uint64_t keys, tensors;
+        int64_t room;
+        const char *why;
+    } rows[] = {{3, 0, 8, "it says 3 keys, but"},
+                {0, 2, 40, "it says 2 tensors, but"},
+                {65537, 0, 1 << 24, "at most 65536 keys"},
+                {0, 65537, 1 << 24, "at most 65536 tensors"}};
+    struct ggufw w;
+    const uint64_t many = (UINT64_C(1) << 40) + 1;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        gw_init(&w);
+        w.n_keys = rows[i].keys;
+        w.n_tensors = rows[i].tensors;
+        refused(&w, rows[i].room, rows[i].why);
+    }
+    gw_init(&w);
+    gw_tensor_at(&w, "t", QW_F32, 1, &many, 0);
+    refused(&w, 64, "more than 2^40 elements");
+    gw_init(&w);
+    gw_key_arr(&w, "x", QW_GGUF_U8, (1 << 30) + 1, NULL, 0);
+    refused(&w, INT64_C(1) << 31, "at most 2^30 elements");
+    gw_init(&w);
+    gw_key(&w, "x", QW_GGUF_STR, &(uint64_t){(1 << 30) + 1}, 8);
+    refused(&w, INT64_C(1) << 31, "said to have 1073741825 bytes");
+}
+
 static void test_split(void)
 {
     struct ggufw w;
@@ -542,6 +573,7 @@ static void test_clean_up(void)
 
 QW_TESTS(T(test_setup), T(test_integers), T(test_other_scalars), T(test_arrays),
          T(test_places), T(test_no_tensors), T(test_giant), T(test_unchanged),
-         T(test_bad_alignment), T(test_bad_offsets), T(test_cut_data), T(test_split),
-         T(test_bad_entries), T(test_every_cut), T(test_many), T(test_control),
-         T(test_cases), T(test_little_memory), T(test_no_file), T(test_clean_up))
+         T(test_bad_alignment), T(test_bad_offsets), T(test_cut_data), T(test_counts),
+         T(test_split), T(test_bad_entries), T(test_every_cut), T(test_many),
+         T(test_control), T(test_cases), T(test_little_memory), T(test_no_file),
+         T(test_clean_up))

@@ -646,6 +646,34 @@ static void test_bad_tensors(void)
     CHECK_ROWS(rows);
 }
 
+/* What the rows above cannot say: a third dimension, a list of tokens of the wrong
+ * length. */
+static void test_bad_others(void)
+{
+    static const struct edit drop = {"blk.0.ssm_a", NOTHING, NULL, 0, NULL, {0}, NULL};
+    static const uint64_t ne[] = {NV, 1, 2};
+    struct qw_gguf *g = NULL;
+    struct qw_hparams hp;
+    for (int tokens = 0; tokens < 2; tokens++) {
+        now = &drop;
+        gw_init(&w);
+        put_keys();
+        if (tokens)
+            gw_key_arr(&w, "tokenizer.ggml.tokens", QW_GGUF_STR, 2,
+                       "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+        put_tensors();
+        gw_tensor_at(&w, "blk.0.ssm_a", QW_F32, 3, ne, w.offset);
+        w.offset += 32;
+        gw_write(&w, file, 0);
+        gw_free(&w);
+        MUST(qw_gguf_open(&g, file, &err) == QW_OK, "%s", err.msg);
+        CHECK(qw_hparams_read(g, &hp, &err) == QW_EFILE);
+        const char *why = tokens ? "2 tokens, but" : "{2, 1, 2, 1}, must be {2, 1}";
+        CHECK(strstr(err.msg, why) != NULL, "'%s' lacks '%s'", err.msg, why);
+        qw_gguf_close(g);
+    }
+}
+
 /* Sound files whose sizes the kernels do not take: every tensor fits, so the size itself
  * is named. */
 static void check_limit(int head_dim, int dk, int ff, const char *why)
@@ -742,5 +770,5 @@ static void test_clean_up(void)
 
 QW_TESTS(T(test_setup), T(test_good), T(test_shipped), T(test_accepted), T(test_tied),
          T(test_fused), T(test_missing), T(test_bad_layers), T(test_bad_sizes),
-         T(test_bad_rope), T(test_bad_tensors), T(test_limits), T(test_mtp),
-         T(test_clean_up))
+         T(test_bad_rope), T(test_bad_tensors), T(test_bad_others), T(test_limits),
+         T(test_mtp), T(test_clean_up))
