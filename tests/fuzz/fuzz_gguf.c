@@ -5,7 +5,9 @@
  *       -fno-sanitize-recover=undefined tests/fuzz/fuzz_gguf.c \
  *       src/base.c src/gguf.c src/quant.c src/hparams.c -lm -o fuzz_gguf
  *   ./fuzz_gguf -max_len=32768 NEW tests/fuzz/corpus/gguf tests/cases/gguf */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

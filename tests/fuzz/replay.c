@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* replay.c - run a fuzz target on files that are kept: each argument is a file or a
  * folder. Linked with one fuzz_*.c; without libFuzzer, so that every build can do it. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
