@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# lint.sh SOURCE_FOLDER - formatter, static check, manual and script lint, each with zero findings.
-# A tool that is not installed is reported as skipped.
+# lint.sh SOURCE_FOLDER COMPILER_FLAGS... - formatter, second compiler, static check, manual and script
+# lint, each with zero findings. Run by make lint in the build folder. A tool that is not installed is
+# reported as skipped.
 set -u
 LC_ALL=C
 export LC_ALL
-cd "${1:-.}" || exit 99
+source=${1:-.}
+[ $# -eq 0 ] || shift
 passed=0
 failed=0
 skipped=0
@@ -40,7 +42,16 @@ on_files() {
     "$@" $list
 }
 
-format() {
+second_compiler() {
+    rc=0
+    for file in "$source"/src/*.c "$source"/tests/*.c "$source"/tests/fuzz/*.c; do
+        [ ! -e "$file" ] || clang "$@" -Werror -fsyntax-only "$file" || rc=1
+    done
+    return $rc
+}
+
+format() (
+    cd "$source" || return 1
     rc=0
     for folder in src tests bench; do
         for pattern in '*.c' '*.h'; do
@@ -48,28 +59,33 @@ format() {
         done
     done
     return $rc
-}
+)
 
-static_check() {
+static_check() (
+    cd "$source" || return 1
     cppcheck --quiet --std=c11 --language=c --error-exitcode=1 -j 2 --inline-suppr \
         --enable=warning,performance,portability --suppressions-list=tests/cppcheck.supp \
         -Isrc -Icl -DQW_COMMIT='"x"' -DQW_DATADIR='"x"' -DQW_SYSCONFDIR='"x"' \
         -DQW_BUILD_MODELS='"x"' src tests
-}
+)
 
-manual() {
+manual() (
+    cd "$source" || return 1
     rc=0
     for section in 1 5 7; do
         on_files man "*.$section" mandoc -T lint -W warning || rc=1
     done
     return $rc
-}
+)
 
-scripts() {
+scripts() (
+    cd "$source" || return 1
     # shellcheck disable=SC2046 # no blanks in our names
-    shellcheck -x quickstart .ci/run autogen.sh $(find cl tests tools bench -name '*.sh' | sort)
-}
+    shellcheck -x -s sh -S warning quickstart autogen.sh \
+        $(find cl tests tools bench -name '*.sh' | sort) && shellcheck -S warning .ci/run
+)
 
+check "clang has no warning" clang second_compiler "$@"
 check "C files are formatted" clang-format format
 check "static check finds nothing" cppcheck static_check
 check "manual pages are clean" mandoc manual

@@ -18,7 +18,7 @@ SANITIZE_ENVIRONMENT = \
 	LSAN_OPTIONS="suppressions='$(abs_srcdir)/tests/lsan.supp':print_suppressions=0"; \
 	export LSAN_OPTIONS;
 endif
-SH_LOG_COMPILER = $(SHELL)
+SH_LOG_COMPILER = sh
 TEST_EXTENSIONS = .sh
 EXTRA_DIST += tests/lsan.supp tests/lint.sh tests/cppcheck.supp tests/skips.txt tests/summary.sh
 clean-local:
