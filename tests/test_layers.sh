@@ -101,5 +101,14 @@ result "every source file has its licence line" \
             head -n 3 "$file" | grep -q 'SPDX-License-Identifier: MIT' || echo "$file"
         done)"
 
+result "every C file is named in its local.mk, so that a tarball has it" \
+    "$(for folder in src tests bench; do
+        [ -f "$folder/local.mk" ] || continue
+        find "$folder" -type f \( -name '*.c' -o -name '*.h' -o -name '*.def' \) | while IFS= read -r file; do
+            case $file in src/cl_sources.c | src/commit.h) continue ;; esac
+            grep -q -F -e "$file" "$folder/local.mk" || echo "$file"
+        done
+    done)"
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
