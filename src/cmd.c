@@ -55,7 +55,7 @@ static const struct qw_cmd_option *find(const struct qw_cmd_option *list,
 {
     for (; !is_end(list); list++)
         if (letter ? list->letter == letter
-                   : list->name != NULL && strlen(list->name) == n &&
+                   : name != NULL && list->name != NULL && strlen(list->name) == n &&
                          memcmp(list->name, name, n) == 0)
             return list;
     return NULL;
@@ -172,7 +172,7 @@ static int name_command(struct parse *p, const char *name)
     const char *names[32];
     char safe[120];
     int n = 0;
-    for (; p->commands[n] != NULL && n < 32; n++) {
+    for (; n < 32 && p->commands[n] != NULL; n++) {
         names[n] = p->commands[n]->name;
         if (strcmp(names[n], name) == 0) {
             p->a->command = p->commands[n];

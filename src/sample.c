@@ -184,7 +184,7 @@ static int32_t argmax_double(const double *x, int n)
 /* Does a come before b: the one order of all filters. */
 static bool before(const double *x, int32_t a, int32_t b)
 {
-    return x[a] > x[b] || (x[a] == x[b] && a < b);
+    return x[a] > x[b] || (a < b && x[a] == x[b]);
 }
 
 /* Heap of ids. best: the root comes before all others; else it comes after all others. */
@@ -277,7 +277,7 @@ static int32_t draw(struct qw_sampler *s, double max, struct cut cut)
     double total = 0, sum = 0;
     int n = 0;
     for (int32_t i = 0; i < s->n_vocab; i++)
-        if (x[i] > cut.logit || (x[i] == cut.logit && i <= cut.id)) {
+        if (x[i] > cut.logit || (i <= cut.id && x[i] == cut.logit)) {
             s->weight[n] = exp((x[i] - max) / t);
             total += s->weight[n];
             s->cand[n++] = i;
