@@ -66,7 +66,8 @@ static_check() (
     cppcheck --quiet --std=c11 --language=c --error-exitcode=1 -j 2 --inline-suppr \
         --enable=warning,performance,portability --suppressions-list=tests/cppcheck.supp \
         -Isrc -Icl -DQW_COMMIT='"x"' -DQW_DATADIR='"x"' -DQW_SYSCONFDIR='"x"' \
-        -DQW_BUILD_MODELS='"x"' src tests
+        -DQW_BUILD_MODELS='"x"' '-Djson_object_foreach(o,k,v)=for(k="";(v=o)!=0;)' \
+        '-Djson_array_foreach(a,i,v)=for(i=0;(v=a)!=0;i++)' src tests
 )
 
 manual() (
