@@ -28,6 +28,8 @@ struct qw_sampler {
     int32_t *cand;  /* ids: the filters' heap, then the kept tokens */
 };
 
+enum { FEW = 128 }; /* candidates that are sorted by insertion */
+
 struct cut { /* the last token kept */
     double logit;
     int32_t id;
@@ -144,40 +146,45 @@ static int check_finite(const float *logits, int n, struct qw_err *err)
                    (double)logits[i]);
 }
 
-static int32_t argmax_float(const float *x, int n)
+static int32_t argmax(const float *x, int n)
 {
     int32_t best = 0;
+    float max = x[0];
     for (int32_t i = 1; i < n; i++)
-        if (x[i] > x[best])
+        if (x[i] > max) {
+            max = x[i];
             best = i;
+        }
     return best;
 }
 
-/* The row in double, with the penalties taken off: repeat as llama.cpp has it (a positive
- * logit is divided, another multiplied), then frequency per occurrence and presence once.
- */
-static void apply_penalties(struct qw_sampler *s, const float *logits)
+/* The penalties of one token: repeat as llama.cpp has it (a positive logit is divided,
+ * another multiplied), then frequency for each time it was seen and presence once. */
+static double penalise(const struct qw_sampling *set, double x, int32_t count)
 {
-    const struct qw_sampling *set = &s->set;
-    for (int i = 0; i < s->n_vocab; i++)
-        s->logit[i] = (double)logits[i];
-    if (s->count == NULL)
-        return;
-    for (int32_t i = 0; i < s->n_vocab; i++) {
-        if (s->count[i] == 0)
-            continue;
-        double x = s->logit[i];
-        x = x > 0 ? x / set->repeat_penalty : x * set->repeat_penalty;
-        s->logit[i] = x - s->count[i] * set->frequency_penalty - set->presence_penalty;
-    }
+    x = x > 0 ? x / set->repeat_penalty : x * set->repeat_penalty;
+    return x - count * set->frequency_penalty - set->presence_penalty;
 }
 
-static int32_t argmax_double(const double *x, int n)
+/* The row in double, penalties taken off; its first largest token. */
+static int32_t prepare(struct qw_sampler *s, const float *restrict logits)
 {
+    double *restrict x = s->logit;
+    const int n = s->n_vocab;
     int32_t best = 0;
+    for (int32_t i = 0; i < n; i++)
+        x[i] = (double)logits[i];
+    for (int i = 0; i < s->n_window;
+         i++) { /* from the row itself, so twice does no harm */
+        const int32_t id = s->window[i];
+        x[id] = penalise(&s->set, (double)logits[id], s->count[id]);
+    }
+    double max = x[0];
     for (int32_t i = 1; i < n; i++)
-        if (x[i] > x[best])
+        if (x[i] > max) {
+            max = x[i];
             best = i;
+        }
     return best;
 }
 
@@ -207,14 +214,20 @@ static void heapify(const double *x, int32_t *h, int n, bool best)
         sift(x, h, n, i, best);
 }
 
-/* The root leaves; the heap has one member less. */
+/* The root leaves for the place behind the heap, which has one member less. */
 static int32_t heap_pop(const double *x, int32_t *h, int *n, bool best)
 {
     const int32_t root = h[0];
     h[0] = h[--*n];
+    h[*n] = root;
     if (*n > 0)
         sift(x, h, *n, 0, best);
     return root;
+}
+
+static bool limits_k(const struct qw_sampler *s)
+{
+    return s->set.top_k > 0 && s->set.top_k < s->n_vocab;
 }
 
 /* The k first tokens go to cand as a heap whose root is the last of them. */
@@ -250,7 +263,7 @@ static struct cut cut_top_p(struct qw_sampler *s, int n, double max)
 static struct cut find_cut(struct qw_sampler *s, double max)
 {
     const struct qw_sampling *set = &s->set;
-    const bool by_k = set->top_k > 0 && set->top_k < s->n_vocab;
+    const bool by_k = limits_k(s);
     int n = s->n_vocab;
     struct cut cut = {-INFINITY, 0};
     if (by_k) {
@@ -271,17 +284,46 @@ static struct cut find_cut(struct qw_sampler *s, double max)
     return cut;
 }
 
+static bool kept(double x, int32_t id, struct cut cut)
+{
+    return x > cut.logit || (x == cut.logit && id <= cut.id);
+}
+
+/* The kept tokens in order of ids to cand: by a look at each token, or, where top_k has
+ * left few candidates, by putting those in order. */
+static int collect(struct qw_sampler *s, struct cut cut)
+{
+    const double *x = s->logit;
+    const int k = s->set.top_k;
+    int n = 0;
+    if (k > FEW || !limits_k(s)) {
+        for (int32_t i = 0; i < s->n_vocab; i++)
+            if (kept(x[i], i, cut))
+                s->cand[n++] = i;
+        return n;
+    }
+    for (int i = 0; i < k; i++) {
+        const int32_t id = s->cand[i];
+        int at = n;
+        if (!kept(x[id], id, cut))
+            continue;
+        for (; at > 0 && s->cand[at - 1] > id; at--)
+            s->cand[at] = s->cand[at - 1];
+        s->cand[at] = id;
+        n++;
+    }
+    return n;
+}
+
 static int32_t draw(struct qw_sampler *s, double max, struct cut cut)
 {
     const double *x = s->logit, t = s->set.temperature;
+    const int n = collect(s, cut);
     double total = 0, sum = 0;
-    int n = 0;
-    for (int32_t i = 0; i < s->n_vocab; i++)
-        if (x[i] > cut.logit || (i <= cut.id && x[i] == cut.logit)) {
-            s->weight[n] = exp((x[i] - max) / t);
-            total += s->weight[n];
-            s->cand[n++] = i;
-        }
+    for (int i = 0; i < n; i++) {
+        s->weight[i] = exp((x[s->cand[i]] - max) / t);
+        total += s->weight[i];
+    }
     const double want = qw_pcg64_double(&s->rng) * total;
     int last =
         0; /* the last one with a weight: where rounding leaves want at the total */
@@ -304,11 +346,10 @@ int qw_sampler_pick(struct qw_sampler *s, const float *logits, int32_t *id,
     if (rc != QW_OK)
         return rc;
     if (qw_sampler_is_argmax(s)) {
-        *id = argmax_float(logits, s->n_vocab);
+        *id = argmax(logits, s->n_vocab);
         return QW_OK;
     }
-    apply_penalties(s, logits);
-    const int32_t top = argmax_double(s->logit, s->n_vocab);
+    const int32_t top = prepare(s, logits);
     if (s->set.temperature == 0) {
         *id = top;
         return QW_OK;
