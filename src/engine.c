@@ -80,7 +80,8 @@ static const char *kernel_choice(const void *arg, const char *op)
 /* What this version cannot do is refused when a file or -o asks for it, not passed over. */
 static int refuse_unready(const struct qw_options *o, struct qw_err *err)
 {
-    if (by_user(o, QW_OPT_model_draft) && o->model.draft != NULL)
+    if (by_user(o, QW_OPT_model_draft) && o->model.draft != NULL &&
+        strcmp(o->text[QW_OPT_model_draft], "auto") != 0)
         return qw_fail(err, QW_EUSAGE, "model.draft: this version cannot draft yet; use none");
     if (by_user(o, QW_OPT_speculation_method) && strcmp(o->speculation.method, "none") != 0 &&
         strcmp(o->text[QW_OPT_speculation_method], "auto") != 0)
