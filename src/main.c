@@ -72,7 +72,7 @@ static int dispatch(const struct qw_args *a, struct qw_err *err)
 int main(int argc, char **argv)
 {
     struct qw_err err = {""};
-    struct qw_args args;
+    struct qw_args args = {.command = NULL};
     hold_standard_files();
     signal(SIGPIPE, SIG_IGN); /* a reader that has left shows as a failed write */
     int rc = qw_args_parse(&args, argc, argv, commands, &err);

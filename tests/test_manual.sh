@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: MIT
 # The manual, --help, the INI files and options.def say the same.
 . "${srcdir:-.}/tests/cli/lib.sh"
@@ -8,7 +9,7 @@ list=${builddir:-.}/tests/list_options
 
 # Option names of a help text: the two forms at the start of lines "  -p TEXT", "  -p, --prompt TEXT".
 help_options() {
-    sed -n 's/^  \(--\{0,1\}[a-z].*\)/\1/p' | sed 's/  .*//' | tr ', ' '\n\n' | grep '^-' | sort
+    sed -n 's/^  \(--\{0,1\}[a-z].*\)/\1/p' | sed 's/  .*//' | tr ' ,' '\n' | grep '^-' | sort
 }
 # The same of a manual part: ".It Fl p Ar TEXT", ".It Fl -raw".
 man_options() {

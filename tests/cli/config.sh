@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: MIT
 # config and the command line: every file of tests/cases/ini, presets, order, errors, exit statuses.
 . "${srcdir:-.}/tests/cli/lib.sh"
@@ -126,8 +127,9 @@ t_run config -o model.context=15 -c mine -o model.context=14
 t_out_has "-o wins" '^context = 14 ; -o$'
 t_run config -o model.target=m.gguf
 t_out_has "a path of -o starts here" '^target = m.gguf ; -o$'
-t_run config -o "model.target=~/m.gguf"
-t_out_has "~/ is the home folder" "^target = $HOME/m.gguf ; -o\$"
+# shellcheck disable=SC2088 # the program expands it
+t_run config -o model.target="~/m.gguf"
+t_out_has "a path below the home folder" "^target = $HOME/m.gguf ; -o\$"
 t_run config -c nosuch
 t_refused "no such preset" 2 'nosuch.ini'
 t_run config -c ./nosuch
