@@ -14,7 +14,8 @@ static enum qw_level log_level = QW_WARN;
 static void escape_controls(char *s, bool keep_newlines)
 {
     for (; *s; s++)
-        if (((unsigned char)*s < 0x20 && !(keep_newlines && (*s == '\n' || *s == '\t'))) ||
+        if (((unsigned char)*s < 0x20 &&
+             !(keep_newlines && (*s == '\n' || *s == '\t'))) ||
             *s == 0x7f)
             *s = '?';
 }

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a function that can fail returns. The exit status of a command is qw_exit_status(). */
+/* What a function that can fail returns. The exit status of a command is
+ * qw_exit_status(). */
 enum qw_code {
     QW_OK = 0,
     QW_EFAIL = -1,   /* a check failed                                      exit 1 */
@@ -18,7 +19,8 @@ enum qw_code {
     QW_EINTR = -5,   /* interrupted; what was made so far is out            exit 130 */
 };
 
-/* One message for the user: no newline, control bytes escaped, written where the cause is known. */
+/* One message for the user: no newline, control bytes escaped, written where the cause is
+ * known. */
 struct qw_err {
     char msg[2048];
 };
@@ -35,18 +37,21 @@ int qw_fail_log(struct qw_err *err, int code, const char *text, const char *fmt,
 int qw_exit_status(int code);
 
 /* Copy src to dst (size bytes with the terminator), escaping what a terminal must not see
- * (controls, DEL, bytes that are not UTF-8) as \xNN; cut with "..." where it does not fit. */
+ * (controls, DEL, bytes that are not UTF-8) as \xNN; cut with "..." where it does not
+ * fit. */
 void qw_escape(char *dst, size_t size, const void *src, size_t len);
 
 enum qw_level { QW_QUIET = -1, QW_WARN = 0, QW_INFO = 1, QW_DEBUG = 2 };
 /* Where the log goes: level, and a file name (NULL or "stderr" for stderr). */
 int qw_log_open(enum qw_level level, const char *file, struct qw_err *err);
-void qw_log(enum qw_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void qw_log(enum qw_level level, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* Allocation that ends the process with a message when memory is out. Small host objects only:
- * mappings and device buffers return errors with their size instead. Counts are checked. */
-void *qw_alloc(size_t count, size_t size);                /* zeroed */
-void *qw_realloc(void *p, size_t count, size_t size);     /* new part is not zeroed */
+/* Allocation that ends the process with a message when memory is out. Small host objects
+ * only: mappings and device buffers return errors with their size instead. Counts are
+ * checked. */
+void *qw_alloc(size_t count, size_t size);            /* zeroed */
+void *qw_realloc(void *p, size_t count, size_t size); /* new part is not zeroed */
 char *qw_strdup(const char *s);
 char *qw_sprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -62,7 +67,8 @@ void qw_buf_free(struct qw_buf *b);
 
 double qw_now(void); /* seconds, monotonic */
 
-/* Progress of long work: a line on a terminal, nothing in a pipe. done > total finishes it. */
+/* Progress of long work: a line on a terminal, nothing in a pipe. done > total finishes
+ * it. */
 struct qw_progress {
     const char *what;
     double start, shown;

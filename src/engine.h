@@ -13,15 +13,15 @@ struct qw_engine {
     const struct qw_options *opt; /* borrowed */
     enum qw_open_level level;
     struct qw_gguf *file;
-    struct qw_tok *tok;           /* NULL: the file has none, ids only */
+    struct qw_tok *tok; /* NULL: the file has none, ids only */
     struct qw_chat chat;
-    struct qw_hparams hp;         /* from QW_OPEN_FILE on */
+    struct qw_hparams hp; /* from QW_OPEN_FILE on */
     struct qw_dev *dev;
     struct qw_model *model;
     struct qw_kern *kern;
-    char **stop;                  /* stop texts, escapes resolved */
+    char **stop; /* stop texts, escapes resolved */
     size_t n_stop;
-    bool thinking;                /* prompts end inside an open think block */
+    bool thinking; /* prompts end inside an open think block */
     double load_ms;
 };
 

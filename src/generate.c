@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* generate.c - a session: prefill, then one token after the other, text out as it becomes final. */
+/* generate.c - a session: prefill, then one token after the other, text out as it becomes
+ * final. */
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,8 @@ int qw_session_open(struct qw_session **out, struct qw_engine *e, struct qw_err 
     return open_session(out, e, false, err);
 }
 
-int qw_session_open_scoring(struct qw_session **out, struct qw_engine *e, struct qw_err *err)
+int qw_session_open_scoring(struct qw_session **out, struct qw_engine *e,
+                            struct qw_err *err)
 {
     return open_session(out, e, true, err);
 }
@@ -95,7 +97,8 @@ static int prefill(struct qw_session *s, const int32_t *id, size_t n, bool head,
             rc = qw_fail(err, QW_EINTR, "interrupted");
             break;
         }
-        rc = qw_target_forward(s->target, id + at, (int)step, head && at + step == n, err);
+        rc =
+            qw_target_forward(s->target, id + at, (int)step, head && at + step == n, err);
         at += step;
         if (rc == QW_OK && at < n) /* the step's control block is free again */
             rc = qw_target_wait(s->target, err);
@@ -105,7 +108,8 @@ static int prefill(struct qw_session *s, const int32_t *id, size_t n, bool head,
     return rc;
 }
 
-/* The token the last head decided: the device's argmax, or the host's sampler on the row. */
+/* The token the last head decided: the device's argmax, or the host's sampler on the row.
+ */
 static int next_token(struct run *run, int32_t *id, struct qw_err *err)
 {
     struct qw_session *s = run->s;
@@ -123,7 +127,8 @@ static int next_token(struct run *run, int32_t *id, struct qw_err *err)
     return qw_target_read_argmax(s->target, id, 1, err);
 }
 
-/* Length of the longest tail of text[from..] that begins a stop text; *found where one is whole. */
+/* Length of the longest tail of text[from..] that begins a stop text; *found where one is
+ * whole. */
 static size_t held_back(const struct qw_engine *e, const struct qw_buf *text, size_t from,
                         size_t *found)
 {
@@ -131,7 +136,8 @@ static size_t held_back(const struct qw_engine *e, const struct qw_buf *text, si
     for (size_t i = 0; i < e->n_stop; i++) {
         const char *stop = e->stop[i];
         const size_t n = strlen(stop), have = text->len - from;
-        const char *hit = n > 0 && have >= n ? memmem(text->data + from, have, stop, n) : NULL;
+        const char *hit =
+            n > 0 && have >= n ? memmem(text->data + from, have, stop, n) : NULL;
         if (hit != NULL && (size_t)(hit - text->data) < first)
             first = (size_t)(hit - text->data);
         for (size_t k = n > 0 && n - 1 < have ? n - 1 : have; k > hold; k--)
@@ -154,7 +160,8 @@ static int send(struct run *run, size_t end)
     return stop ? QW_EINTR : QW_OK;
 }
 
-/* Take one token: its text goes out as far as no stop text may begin in it. True at a stop text. */
+/* Take one token: its text goes out as far as no stop text may begin in it. True at a
+ * stop text. */
 static bool take(struct run *run, int32_t id, int *rc)
 {
     struct qw_tokens *ids = &run->r->ids;
@@ -182,7 +189,8 @@ static bool take(struct run *run, int32_t id, int *rc)
     return false;
 }
 
-/* The thinking budget is spent inside an open think block: close it as the model would. */
+/* The thinking budget is spent inside an open think block: close it as the model would.
+ */
 static int close_thinking(struct run *run, struct qw_err *err)
 {
     struct qw_tokens end;
@@ -203,7 +211,8 @@ static int close_thinking(struct run *run, struct qw_err *err)
 static bool in_thought(const struct run *run)
 {
     return run->s->e->thinking &&
-           (run->text.data == NULL || memmem(run->text.data, run->text.len, "</think>", 8) == NULL);
+           (run->text.data == NULL ||
+            memmem(run->text.data, run->text.len, "</think>", 8) == NULL);
 }
 
 static int decode(struct run *run, struct qw_err *err)
@@ -228,8 +237,8 @@ static int decode(struct run *run, struct qw_err *err)
             run->r->finish_reason = "stop";
             return rc;
         }
-        if (rc == QW_OK && budget > 0 && (int)run->r->ids.n == budget && in_thought(run) &&
-            state->pos + 8 < qw_engine_context(e)) {
+        if (rc == QW_OK && budget > 0 && (int)run->r->ids.n == budget &&
+            in_thought(run) && state->pos + 8 < qw_engine_context(e)) {
             rc = qw_target_forward(run->s->target, &id, 1, false, err);
             if (rc == QW_OK)
                 rc = qw_target_wait(run->s->target, err);
@@ -272,12 +281,14 @@ static void finish(struct run *run, size_t n_prompt, int rc)
         const double ttft = run->first - run->start, rest = run->last - run->first;
         r->ttft_ms = 1e3 * ttft;
         r->prefill_tok_s = ttft > 0.0 ? (double)n_prompt / ttft : 0.0;
-        r->decode_tok_s = rest > 0.0 && r->ids.n > 1 ? (double)(r->ids.n - 1) / rest : 0.0;
+        r->decode_tok_s =
+            rest > 0.0 && r->ids.n > 1 ? (double)(r->ids.n - 1) / rest : 0.0;
     }
 }
 
 int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
-                        const struct qw_generate *g, struct qw_result *r, struct qw_err *err)
+                        const struct qw_generate *g, struct qw_result *r,
+                        struct qw_err *err)
 {
     struct run run = {.s = s, .g = g, .r = r, .start = qw_now()};
     const int context = qw_engine_context(s->e), pos = qw_target_state(s->target)->pos;
@@ -290,15 +301,17 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
     }
     int rc = QW_OK;
     if (n == 0)
-        rc = qw_fail(err, QW_EUSAGE, "the prompt is empty: there is nothing to go on from");
+        rc = qw_fail(err, QW_EUSAGE,
+                     "the prompt is empty: there is nothing to go on from");
     else if (n >= (size_t)(context - pos))
         rc = qw_fail(err, QW_EUSAGE,
-                     "the prompt has %zu tokens, model.context = %d leaves room for %d and an answer",
+                     "the prompt has %zu tokens, model.context = %d leaves room for %d "
+                     "and an answer",
                      n, context, context - pos - 1);
     for (size_t i = 0; rc == QW_OK && i < n; i++)
         if (prompt[i] < 0 || prompt[i] >= s->e->model->hp.n_vocab)
-            rc = qw_fail(err, QW_EUSAGE, "token id %d is outside the vocabulary of %d", prompt[i],
-                         s->e->model->hp.n_vocab);
+            rc = qw_fail(err, QW_EUSAGE, "token id %d is outside the vocabulary of %d",
+                         prompt[i], s->e->model->hp.n_vocab);
     for (size_t i = 0; rc == QW_OK && i < n; i++)
         qw_sampler_accept(s->sampler, prompt[i]);
     if (rc == QW_OK)
@@ -320,8 +333,8 @@ void qw_result_free(struct qw_result *r)
     *r = (struct qw_result){0};
 }
 
-int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *logits, float *hidden,
-                     struct qw_err *err)
+int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *logits,
+                     float *hidden, struct qw_err *err)
 {
     const size_t most = (size_t)qw_target_prefill_rows(s->target);
     const size_t V = (size_t)s->e->model->hp.n_vocab, E = (size_t)s->e->model->hp.n_embd;

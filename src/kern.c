@@ -56,8 +56,9 @@ const char *qw_kern_variant(const struct qw_kern *k, int i)
 const char *qw_kern_why(const struct qw_kern *k, int i)
 {
     (void)i;
-    return k->dev->cpu == k->cpu_shape ? "the only kernel set in this version; shape of the device"
-                                       : "the only kernel set in this version; shape by the settings";
+    return k->dev->cpu == k->cpu_shape
+               ? "the only kernel set in this version; shape of the device"
+               : "the only kernel set in this version; shape by the settings";
 }
 
 /* Append one source file without its #include lines: the files are put together in order.
@@ -181,7 +182,8 @@ static int assemble(struct qw_kern *k, const struct qw_kern_params *p, struct qw
     for (int i = 0; rc == QW_OK && i < N_SHARED; i++)
         rc = add_source(src, p->kernel_dir, shared_files[i], err);
     for (int i = 0; rc == QW_OK && i < N_OPS; i++) {
-        if (i == 0 || strcmp(table[i].file, table[i - 1].file) != 0) /* a file stands together */
+        if (i == 0 ||
+            strcmp(table[i].file, table[i - 1].file) != 0) /* a file stands together */
             rc = add_source(src, p->kernel_dir, table[i].file, err);
         if (rc == QW_OK)
             rc = apply_choice(&opt, p, i, err);

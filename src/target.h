@@ -59,7 +59,7 @@ int qw_target_read_hidden(struct qw_target *t, float *hidden, int rows,
                           struct qw_err *err);
 int qw_target_wait(struct qw_target *t, struct qw_err *err);
 
-/* A row of the rope table: n_rot/2 cosines, then the sines, of pos * base^(-2k/n_rot). The
- * angle is the reference's iterated product in f32: angle *= base^(-2/n_rot). */
+/* A row of the rope table: n_rot/2 cosines, then the sines, of pos * base^(-2k/n_rot).
+ * The angle is the reference's iterated product in f32: angle *= base^(-2/n_rot). */
 void qw_rope_row(float *cs, int pos, int n_rot, float base);
 #endif
