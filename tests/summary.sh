@@ -14,11 +14,11 @@ if [ "${1:-}" = --strict ]; then
     shift
 fi
 
-# One line a result: "BUILD NAME|RESULT|closing line or skip line".
+# One line a result: "NAME|RESULT|closing line|BUILD_FOLDER".
 collect() {
     for folder in "$@"; do
-        [ -f "$folder/stages" ] && sed -n -e 's/^\(ok\|FAIL\) \(.*\)/\2|\1|/p' \
-            -e 's/^SKIP \(.*\)/\1|SKIP|/p' "$folder/stages"
+        [ -f "$folder/stages" ] && sed -n -e "s,^\(ok\|FAIL\) \(.*\),\2|\1||$folder,p" \
+            -e "s,^SKIP \(.*\),\1|SKIP||$folder,p" "$folder/stages"
         [ -d "$folder/tests" ] || continue
         find "$folder/tests" -name '*.trs' | sort | while IFS= read -r trs; do
             result=$(sed -n 's/^:test-result: *//p' "$trs" | head -n 1)
@@ -26,8 +26,8 @@ collect() {
             name=${trs#"$folder/"}
             name=${name%.trs}
             closing=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" 2>/dev/null | tail -n 1)
-            printf '%s|%s|%s\n' "$name" "$result" "$closing"
-            sed -n "s,^SKIP \(.*\),$name: \1|CASE-SKIP|,p" "$log"
+            printf '%s|%s|%s|%s\n' "$name" "$result" "$closing" "$folder"
+            sed -n "s,^SKIP \(.*\),$name: \1|CASE-SKIP||$folder,p" "$log"
         done
     done
 }
@@ -52,7 +52,7 @@ function listed(name,  entry, known) {
 }
 function skip(name) {
     skipped++
-    print "skipped: " name (listed(name) ? "" : " (not on the list)")
+    print "skipped: " name " (" $4 ")" (listed(name) ? "" : " (not on the list)")
     if (!listed(name))
         unlisted++
 }
@@ -66,7 +66,7 @@ $2 == "ok" { passed++ }
 $2 == "PASS" { passed += good; failed += bad }
 $2 == "SKIP" { if ($3 == "" || good + bad == 0) skip($1) }
 $2 == "FAIL" || $2 == "ERROR" || $2 == "XPASS" || $2 == "" {
-    print "failed: " $1
+    print "failed: " $1 " (" $4 ")"
     passed += $3 == "" ? 0 : good
     failed += bad > 0 ? bad : 1
 }
