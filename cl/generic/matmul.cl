@@ -172,6 +172,9 @@ void qw_finish(const float8 *all, int P, int n, int live, global float *y, int l
             global const uchar *ws = w + 8 * QW_BLOCK_##L;                                     \
             for (int b = 0; b < blocks; b++) {                                                 \
                 global const uchar *wb = w + QW_BLOCK_##L * b;                                 \
+                global const uchar *ahead = w + 2 * QW_GROUP_##L + QW_GROUP_##L / 8 * b;       \
+                for (int i = 0; i < QW_GROUP_##L / 8; i += 64)                                 \
+                    QW_PREFETCH(ahead + i);                                                    \
                 QW_HALF(L, n, 0)                                                               \
                 QW_HALF(L, n, 1)                                                               \
                 QW_R##n(QW_NEXT, )                                                             \
@@ -219,6 +222,7 @@ QW_MATMUL(q6_k)
 #define QW_F32_LOAD(r, n) float8 u##r = acc[r], v##r = acc[n + r];
 #define QW_F32_KEEP(r, n) acc[r] = u##r, acc[n + r] = v##r;
 #define QW_F32_STEP(r, _) u##r = fma(lo, (float8)(a##r[k]), u##r), v##r = fma(hi, (float8)(a##r[k]), v##r);
+#define QW_F32_AHEAD 64 /* columns */
 #define QW_F32_ROWS(n)                                                                         \
     void qw_rows_f32_##n(global const float8 *w, global const float *a, global float *y,       \
                          int live, int K, int N, int ldy, int add)                             \
@@ -233,6 +237,7 @@ QW_MATMUL(q6_k)
             QW_R##n(QW_F32_LOAD, n)                                                            \
             for (int k = k0; k < min(K, k0 + 256); k++) {                                      \
                 const float8 lo = w[2 * (size_t)k], hi = w[2 * (size_t)k + 1];                 \
+                QW_PREFETCH(w + 2 * (size_t)(k + QW_F32_AHEAD));                               \
                 QW_R##n(QW_F32_STEP, )                                                         \
             }                                                                                  \
             QW_R##n(QW_F32_KEEP, n)                                                            \
