@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: MIT
+# Self-contained: also built by hand on a machine with a GPU.
+EXTRA_PROGRAMS += bench/bench_order
+bench_bench_order_SOURCES = bench/bench_order.c
+bench_bench_order_LDADD = $(DEPS_LIBS)
+EXTRA_DIST += bench/results/order-of-sums.json docs/order-of-sums.md
