@@ -52,3 +52,10 @@ EXTRA_DIST += tests/test_manual.sh tests/cli/config.sh tests/cases/ini tests/fuz
 check_PROGRAMS += tests/test_sample
 TESTS += tests/test_sample
 tests_test_sample_SOURCES = tests/test_sample.c tests/check.h
+check_PROGRAMS += tests/test_golden
+TESTS += tests/test_golden
+tests_test_golden_SOURCES = tests/test_golden.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
+EXTRA_DIST += tests/golden/prompts.json tests/golden/logits_q4_0_chat_json.f32 \
+	tests/golden/logits_q4_0_code.f32 tests/golden/logits_q4_0_long_needle.f32 \
+	tests/golden/logits_q8_0_chat_json.f32 tests/golden/logits_q8_0_code.f32 \
+	tests/golden/logits_q8_0_long_needle.f32
