@@ -59,3 +59,9 @@ EXTRA_DIST += tests/golden/prompts.json tests/golden/logits_q4_0_chat_json.f32 \
 	tests/golden/logits_q4_0_code.f32 tests/golden/logits_q4_0_long_needle.f32 \
 	tests/golden/logits_q8_0_chat_json.f32 tests/golden/logits_q8_0_code.f32 \
 	tests/golden/logits_q8_0_long_needle.f32
+check_PROGRAMS += tests/test_oracle
+TESTS += tests/test_oracle
+tests_test_oracle_SOURCES = tests/test_oracle.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
+check_PROGRAMS += tests/test_invariance
+TESTS += tests/test_invariance
+tests_test_invariance_SOURCES = tests/test_invariance.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
