@@ -66,5 +66,6 @@ void qw_args_free(struct qw_args *a);
 void qw_help_program(const struct qw_command *const *commands);
 void qw_help_command(const struct qw_command *command);
 
-extern const struct qw_command qw_command_config;
+extern const struct qw_command qw_command_run, qw_command_info, qw_command_plan,
+    qw_command_tokenize, qw_command_config;
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* engine.c - a loaded model. The one place that turns options into each module's arguments. */
+/* engine.c - a loaded model. The one place that turns options into each module's
+ * arguments. */
 #include "engine.h"
 
 #include <errno.h>
@@ -10,14 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "config.h"
+#include "config.h" /* with commit.h */
 #include "quant.h"
 
 /* ---- options -> arguments ---- */
 
 static int kv_bits(const struct qw_options *o)
 {
-    return strcmp(o->kv.target, "q8_0") == 0 ? 8 : strcmp(o->kv.target, "f32") == 0 ? 32 : 16;
+    return strcmp(o->kv.target, "q8_0") == 0  ? 8
+           : strcmp(o->kv.target, "f32") == 0 ? 32
+                                              : 16;
 }
 
 struct qw_target_params qw_engine_target_params(const struct qw_engine *e)
@@ -77,17 +80,22 @@ static const char *kernel_choice(const void *arg, const char *op)
     return NULL;
 }
 
-/* What this version cannot do is refused when a file or -o asks for it, not passed over. */
+/* What this version cannot do is refused when a file or -o asks for it, not passed over.
+ */
 static int refuse_unready(const struct qw_options *o, struct qw_err *err)
 {
     if (by_user(o, QW_OPT_model_draft) && o->model.draft != NULL &&
         strcmp(o->text[QW_OPT_model_draft], "auto") != 0)
-        return qw_fail(err, QW_EUSAGE, "model.draft: this version cannot draft yet; use none");
-    if (by_user(o, QW_OPT_speculation_method) && strcmp(o->speculation.method, "none") != 0 &&
+        return qw_fail(err, QW_EUSAGE,
+                       "model.draft: this version cannot draft yet; use none");
+    if (by_user(o, QW_OPT_speculation_method) &&
+        strcmp(o->speculation.method, "none") != 0 &&
         strcmp(o->text[QW_OPT_speculation_method], "auto") != 0)
-        return qw_fail(err, QW_EUSAGE, "speculation.method: this version cannot draft yet; use none");
+        return qw_fail(err, QW_EUSAGE,
+                       "speculation.method: this version cannot draft yet; use none");
     if (by_user(o, QW_OPT_model_pack) && o->model.pack != NULL)
-        return qw_fail(err, QW_EUSAGE, "model.pack: this version has no pack files yet; use off");
+        return qw_fail(err, QW_EUSAGE,
+                       "model.pack: this version has no pack files yet; use off");
     if (strcmp(o->device.split, "none") != 0)
         return qw_fail(err, QW_EUSAGE,
                        "device.split: this version runs on one device; use none");
@@ -106,8 +114,10 @@ static int open_file(struct qw_engine *e, struct qw_err *err)
         rc = qw_tok_open(&e->tok, e->file, strcmp(o->model.normalize, "nfc") == 0, err);
     if (rc == QW_OK)
         rc = qw_chat_open(&e->chat, e->file, o->chat.template, err);
-    if (rc == QW_OK && e->level > QW_OPEN_TOKENIZER && o->model.context > e->hp.n_ctx_train)
-        rc = qw_fail(err, QW_EUSAGE, "model.context = %d: %s was trained for at most %d tokens",
+    if (rc == QW_OK && e->level > QW_OPEN_TOKENIZER &&
+        o->model.context > e->hp.n_ctx_train)
+        rc = qw_fail(err, QW_EUSAGE,
+                     "model.context = %d: %s was trained for at most %d tokens",
                      o->model.context, o->model.target, e->hp.n_ctx_train);
     return rc;
 }
@@ -115,8 +125,9 @@ static int open_file(struct qw_engine *e, struct qw_err *err)
 static int open_device(struct qw_engine *e, struct qw_err *err)
 {
     const struct qw_options *o = e->opt;
-    const uint64_t reserve = o->device.memory_reserve == QW_SIZE_WORD ? QW_RESERVE_AUTO
-                                                                      : o->device.memory_reserve;
+    const uint64_t reserve = o->device.memory_reserve == QW_SIZE_WORD
+                                 ? QW_RESERVE_AUTO
+                                 : o->device.memory_reserve;
     int rc = qw_dev_open(&e->dev, o->device.platform, o->device.device, reserve, err);
     return rc == QW_OK ? qw_model_plan(&e->model, e->file, e->dev->max_alloc, err) : rc;
 }
@@ -205,7 +216,8 @@ static int need_tok(const struct qw_engine *e, struct qw_err *err)
 {
     if (e->tok != NULL)
         return QW_OK;
-    return qw_fail(err, QW_EFILE, "%s: no tokenizer in the file (tokenizer.ggml.model = none)",
+    return qw_fail(err, QW_EFILE,
+                   "%s: no tokenizer in the file (tokenizer.ggml.model = none)",
                    e->opt->model.target);
 }
 
@@ -221,8 +233,8 @@ int qw_engine_tokenize(struct qw_engine *e, const char *text, size_t len, bool s
     return QW_OK;
 }
 
-int qw_engine_detokenize(struct qw_engine *e, const int32_t *id, size_t n, char **text, size_t *len,
-                         struct qw_err *err)
+int qw_engine_detokenize(struct qw_engine *e, const int32_t *id, size_t n, char **text,
+                         size_t *len, struct qw_err *err)
 {
     struct qw_buf b = {0};
     struct qw_detok d;
@@ -231,8 +243,8 @@ int qw_engine_detokenize(struct qw_engine *e, const int32_t *id, size_t n, char 
         return rc;
     for (size_t i = 0; i < n; i++)
         if (id[i] < 0 || id[i] >= qw_tok_n_vocab(e->tok))
-            return qw_fail(err, QW_EUSAGE, "token id %d is outside the vocabulary of %d", id[i],
-                           qw_tok_n_vocab(e->tok));
+            return qw_fail(err, QW_EUSAGE, "token id %d is outside the vocabulary of %d",
+                           id[i], qw_tok_n_vocab(e->tok));
     qw_detok_init(&d, e->tok, true);
     for (size_t i = 0; i < n; i++)
         qw_detok_feed(&d, id[i], &b);
@@ -243,14 +255,15 @@ int qw_engine_detokenize(struct qw_engine *e, const int32_t *id, size_t n, char 
     return QW_OK;
 }
 
-int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages, const json_t *tools,
-                          struct qw_tokens *out, struct qw_err *err)
+int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages,
+                          const json_t *tools, struct qw_tokens *out, struct qw_err *err)
 {
     static const char open_block[] = "<think>\n";
     const char *thinking = e->opt->chat.thinking;
-    const struct qw_chat_params p = {.thinking = strcmp(thinking, "on") == 0    ? QW_THINK_ON
-                                                 : strcmp(thinking, "off") == 0 ? QW_THINK_OFF
-                                                                                : QW_THINK_AUTO,
+    const struct qw_chat_params p = {.thinking = strcmp(thinking, "on") == 0 ? QW_THINK_ON
+                                                 : strcmp(thinking, "off") == 0
+                                                     ? QW_THINK_OFF
+                                                     : QW_THINK_AUTO,
                                      .tools = tools};
     struct qw_prompt prompt = {0};
     struct qw_ids ids = {0};
@@ -333,23 +346,26 @@ static json_t *options_in_force(const struct qw_options *o)
 
 json_t *qw_engine_identity(struct qw_engine *e, bool sha256)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:o}", "version", PACKAGE_VERSION,
-                     "commit", QW_COMMIT, "device", e->dev ? e->dev->name : "", "driver",
-                     e->dev ? e->dev->driver : "", "platform",
-                     e->dev ? e->dev->platform_name : "", "kernels", kernel_table(e),
-                     "target_sha256", target_hash(e, sha256), "draft_sha256", "options",
-                     options_in_force(e->opt));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:o}", "version",
+                     PACKAGE_VERSION, "commit", QW_COMMIT, "device",
+                     e->dev ? e->dev->name : "", "driver", e->dev ? e->dev->driver : "",
+                     "platform", e->dev ? e->dev->platform_name : "", "kernels",
+                     kernel_table(e), "target_sha256", target_hash(e, sha256),
+                     "draft_sha256", "options", options_in_force(e->opt));
 }
 
 static void add_device(void *arg, const struct qw_dev_desc *d)
 {
     json_array_append_new(
-        arg, json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:i}", "platform",
-                       d->platform, "platform_name", d->platform_name, "device", d->device, "name",
-                       d->name, "version", d->version, "driver", d->driver, "type",
-                       d->gpu ? "gpu" : d->cpu ? "cpu" : "other", "memory_bytes",
-                       (json_int_t)d->mem, "largest_buffer_bytes", (json_int_t)d->max_alloc,
-                       "compute_units", (int)d->units));
+        arg,
+        json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:i}", "platform",
+                  d->platform, "platform_name", d->platform_name, "device", d->device,
+                  "name", d->name, "version", d->version, "driver", d->driver, "type",
+                  d->gpu   ? "gpu"
+                  : d->cpu ? "cpu"
+                           : "other",
+                  "memory_bytes", (json_int_t)d->mem, "largest_buffer_bytes",
+                  (json_int_t)d->max_alloc, "compute_units", (int)d->units));
 }
 
 /* Tensors by type: how many, how many bytes, the layout and kernel each takes. */
@@ -363,16 +379,18 @@ static json_t *tensor_table(const struct qw_engine *e)
         const char *layout = qw_layout_name(qw_pack_layout(t->type));
         if (row == NULL) {
             char *kernel = qw_sprintf("matmul_%s", layout);
-            row = json_pack("{s:i, s:i, s:s, s:s}", "tensors", 0, "bytes", 0, "layout", layout,
-                            "kernel", kernel);
+            row = json_pack("{s:i, s:i, s:s, s:s}", "tensors", 0, "bytes", 0, "layout",
+                            layout, "kernel", kernel);
             json_object_set_new(all, info->name, row);
             free(kernel);
         }
-        json_object_set_new(row, "tensors",
-                            json_integer(json_integer_value(json_object_get(row, "tensors")) + 1));
-        json_object_set_new(row, "bytes",
-                            json_integer(json_integer_value(json_object_get(row, "bytes")) +
-                                         (json_int_t)t->size));
+        json_object_set_new(
+            row, "tensors",
+            json_integer(json_integer_value(json_object_get(row, "tensors")) + 1));
+        json_object_set_new(
+            row, "bytes",
+            json_integer(json_integer_value(json_object_get(row, "bytes")) +
+                         (json_int_t)t->size));
     }
     return all;
 }
@@ -389,13 +407,15 @@ static json_t *model_table(struct qw_engine *e, bool sha256)
         qw_gguf_string(e->file, "general.name", &name, NULL);
     qw_escape(text, sizeof(text), name.data, name.len);
     json_t *j = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i}",
-        "file", e->opt->model.target, "name", text, "architecture", "qwen35", "file_bytes",
-        (json_int_t)qw_gguf_file_size(e->file), "layers", hp->n_layer, "full_attention_layers", full,
-        "embedding", hp->n_embd, "feed_forward", hp->n_ff, "heads", hp->n_head, "kv_heads",
-        hp->n_head_kv, "head_size", hp->head_dim, "rotated_dims", hp->n_rot, "gdn_key_heads",
-        hp->ssm_nk, "gdn_value_heads", hp->ssm_nv, "gdn_head_size", hp->ssm_dk, "vocabulary",
-        hp->n_vocab, "tied_embedding", hp->tied, "trained_context", hp->n_ctx_train);
+        "{s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+        "s:i, s:b, s:i}",
+        "file", e->opt->model.target, "name", text, "architecture", "qwen35",
+        "file_bytes", (json_int_t)qw_gguf_file_size(e->file), "layers", hp->n_layer,
+        "full_attention_layers", full, "embedding", hp->n_embd, "feed_forward", hp->n_ff,
+        "heads", hp->n_head, "kv_heads", hp->n_head_kv, "head_size", hp->head_dim,
+        "rotated_dims", hp->n_rot, "gdn_key_heads", hp->ssm_nk, "gdn_value_heads",
+        hp->ssm_nv, "gdn_head_size", hp->ssm_dk, "vocabulary", hp->n_vocab,
+        "tied_embedding", hp->tied, "trained_context", hp->n_ctx_train);
     json_object_set_new(j, "mtp_blocks", json_integer(hp->n_nextn));
     json_object_set_new(j, "chat_rule",
                         json_string(e->chat.rule == QW_CHAT_TINY ? "tiny" : "qwen3.6"));
@@ -410,12 +430,12 @@ json_t *qw_engine_info(struct qw_engine *e, bool sha256)
     json_t *devices = json_array(), *kernels = json_array();
     qw_dev_list(add_device, devices, NULL);
     for (int i = 0; e->kern != NULL && i < qw_kern_n_ops(); i++)
-        json_array_append_new(kernels, json_pack("{s:s, s:s, s:s}", "op", qw_kern_op(i), "variant",
-                                                 qw_kern_variant(e->kern, i), "why",
-                                                 qw_kern_why(e->kern, i)));
+        json_array_append_new(kernels, json_pack("{s:s, s:s, s:s}", "op", qw_kern_op(i),
+                                                 "variant", qw_kern_variant(e->kern, i),
+                                                 "why", qw_kern_why(e->kern, i)));
     return json_pack("{s:o, s:s, s:o, s:o, s:o}", "devices", devices, "device",
-                     e->dev ? e->dev->name : "", "model", model_table(e, sha256), "kernels",
-                     kernels, "identity", qw_engine_identity(e, sha256));
+                     e->dev ? e->dev->name : "", "model", model_table(e, sha256),
+                     "kernels", kernels, "identity", qw_engine_identity(e, sha256));
 }
 
 bool qw_engine_fits(struct qw_engine *e)
@@ -433,19 +453,21 @@ int qw_engine_plan(struct qw_engine *e, json_t **out, struct qw_err *err)
     if (rc != QW_OK)
         return rc;
     json_t *parts = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weights_bytes", (json_int_t)b.weights,
-        "kv_cache_bytes", (json_int_t)b.kv, "gdn_state_bytes", (json_int_t)b.gdn,
-        "conv_history_bytes", (json_int_t)b.conv, "activations_bytes", (json_int_t)b.activations,
-        "attention_bytes", (json_int_t)b.attention, "logits_bytes", (json_int_t)b.logits,
-        "rope_bytes", (json_int_t)b.rope, "control_bytes", (json_int_t)b.control);
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weights_bytes",
+        (json_int_t)b.weights, "kv_cache_bytes", (json_int_t)b.kv, "gdn_state_bytes",
+        (json_int_t)b.gdn, "conv_history_bytes", (json_int_t)b.conv, "activations_bytes",
+        (json_int_t)b.activations, "attention_bytes", (json_int_t)b.attention,
+        "logits_bytes", (json_int_t)b.logits, "rope_bytes", (json_int_t)b.rope,
+        "control_bytes", (json_int_t)b.control);
     *out = json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:i, s:i, s:i, s:s, s:I}", "device", e->dev->name,
-        "model", e->opt->model.target, "parts", parts, "total_bytes", (json_int_t)b.total,
-        "device_memory_bytes", (json_int_t)e->dev->mem, "reserved_bytes",
-        (json_int_t)e->dev->reserve, "free_bytes", (json_int_t)free_bytes, "fits",
-        b.total <= free_bytes, "context", b.context, "largest_context",
-        qw_target_largest_context(e->model, &p, e->dev->max_alloc, free_bytes), "prefill_rows",
-        b.prefill, "kv_type", e->opt->kv.target, "kv_bytes_per_token",
+        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:i, s:i, s:i, s:s, s:I}", "device",
+        e->dev->name, "model", e->opt->model.target, "parts", parts, "total_bytes",
+        (json_int_t)b.total, "device_memory_bytes", (json_int_t)e->dev->mem,
+        "reserved_bytes", (json_int_t)e->dev->reserve, "free_bytes",
+        (json_int_t)free_bytes, "fits", b.total <= free_bytes, "context", b.context,
+        "largest_context",
+        qw_target_largest_context(e->model, &p, e->dev->max_alloc, free_bytes),
+        "prefill_rows", b.prefill, "kv_type", e->opt->kv.target, "kv_bytes_per_token",
         (json_int_t)(b.kv / (uint64_t)((b.context + 127) / 128 * 128)));
     return QW_OK;
 }

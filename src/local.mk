@@ -24,3 +24,9 @@ src_libqwenrun_a_SOURCES += \
 bin_PROGRAMS += src/qwenrun
 src_qwenrun_SOURCES = src/main.c src/cmd.c src/cmd.h src/cmd_config.c
 src_qwenrun_LDADD = $(LDADD)
+src_qwenrun_SOURCES += src/cmd_run.c src/cmd_info.c
+
+# the tokenizer's parts
+src_libqwenrun_a_SOURCES += \
+	src/tok_bpe.c src/tok_bpe.h src/tok_nfc.c src/tok_special.c src/tok_special.h \
+	src/tok_split.c src/tok_split.h

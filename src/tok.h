@@ -27,6 +27,15 @@ void qw_tok_close(struct qw_tok *t);
  * length. */
 void qw_tok_encode(const struct qw_tok *t, const char *text, size_t len, bool specials,
                    struct qw_ids *out);
+/* The same where only some stretches of the text (ascending, apart) may hold special
+ * tokens, each wholly inside one. Words are split as in the whole text: who wrote what
+ * leaves no trace there. */
+struct qw_span {
+    size_t start, len;
+};
+void qw_tok_encode_spans(const struct qw_tok *t, const char *text, size_t len,
+                         const struct qw_span *trusted, size_t n_trusted,
+                         struct qw_ids *out);
 
 int qw_tok_n_vocab(const struct qw_tok *t);
 /* Bytes of a token: normal tokens decoded, control and user-defined ones as their text.

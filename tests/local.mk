@@ -43,6 +43,20 @@ EXTRA_DIST += tests/fuzz/replay.sh tests/fuzz/corpus/gguf
 check_PROGRAMS += tests/test_pack
 TESTS += tests/test_pack
 tests_test_pack_SOURCES = tests/test_pack.c tests/check.h
+# a device that fails on purpose; a shared object, so built by hand
+TESTS += tests/cli/run.sh tests/cli/info.sh tests/cli/fault.sh
+EXTRA_DIST += tests/cli/run.sh tests/cli/info.sh tests/cli/fault.sh tests/cli/lib.sh tests/clfault.c
+check_DATA = tests/clfault.so
+CLEANFILES += tests/clfault.so
+tests/clfault.so: tests/clfault.c
+	$(AM_V_CCLD)$(MKDIR_P) tests && $(CC) $(DEPS_CFLAGS) -shared -fPIC -O1 -o $@ '$(srcdir)/tests/clfault.c' -ldl -lpthread
+check_PROGRAMS += tests/test_golden
+TESTS += tests/test_golden
+tests_test_golden_SOURCES = tests/test_golden.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
+EXTRA_DIST += tests/golden/prompts.json tests/golden/logits_q4_0_chat_json.f32 \
+	tests/golden/logits_q4_0_code.f32 tests/golden/logits_q4_0_long_needle.f32 \
+	tests/golden/logits_q8_0_chat_json.f32 tests/golden/logits_q8_0_code.f32 \
+	tests/golden/logits_q8_0_long_needle.f32
 check_PROGRAMS += tests/test_options tests/list_options tests/fuzz/replay_ini
 TESTS += tests/test_options tests/test_manual.sh tests/cli/config.sh
 tests_test_options_SOURCES = tests/test_options.c tests/check.h
@@ -52,13 +66,6 @@ EXTRA_DIST += tests/test_manual.sh tests/cli/config.sh tests/cases/ini tests/fuz
 check_PROGRAMS += tests/test_sample
 TESTS += tests/test_sample
 tests_test_sample_SOURCES = tests/test_sample.c tests/check.h
-check_PROGRAMS += tests/test_golden
-TESTS += tests/test_golden
-tests_test_golden_SOURCES = tests/test_golden.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
-EXTRA_DIST += tests/golden/prompts.json tests/golden/logits_q4_0_chat_json.f32 \
-	tests/golden/logits_q4_0_code.f32 tests/golden/logits_q4_0_long_needle.f32 \
-	tests/golden/logits_q8_0_chat_json.f32 tests/golden/logits_q8_0_code.f32 \
-	tests/golden/logits_q8_0_long_needle.f32
 check_PROGRAMS += tests/test_oracle
 TESTS += tests/test_oracle
 tests_test_oracle_SOURCES = tests/test_oracle.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
