@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* test_kernels.h - the tests of the program test_kernels, by file. */
+#ifndef TEST_KERNELS_H
+#define TEST_KERNELS_H
+
+/* test_kernels.c */
+void embed(void);
+void norm(void);
+void norm_rounding(void);
+void swiglu(void);
+void argmax(void);
+void numbers(void);
+/* test_kernels_gdn.c */
+void conv(void);
+void gdn(void);
+void gdn_splits(void);
+void gdn_gates(void);
+void l2_norm(void);
+/* test_kernels_attn.c */
+void rope_rows(void);
+void qk(void);
+void attn(void);
+void attn_not_finite(void);
+#endif
