@@ -12,7 +12,8 @@ enum qw_thinking { QW_THINK_AUTO, QW_THINK_ON, QW_THINK_OFF };
 
 struct qw_chat {
     enum qw_chat_rule rule;
-    bool known; /* the file's template was recognised by its hash */
+    bool known;        /* the file's template was recognised by its hash */
+    char *tools_fixed; /* the instruction behind a tool list, from the file or our own */
 };
 
 /* Choose the rule: "auto" by the SHA-256 of tokenizer.chat_template (unknown: qwen3.6,
@@ -48,4 +49,9 @@ void qw_prompt_free(struct qw_prompt *p);
 void qw_chat_encode(const struct qw_tok *t, const struct qw_prompt *p,
                     struct qw_ids *out);
 
+/* Split a finished reply into reasoning, content and tool calls. thinking: the prompt
+ * ended inside an open think block. Returns a new object {reasoning_content?, content,
+ * tool_calls?} owned by the caller; malformed calls stay in content. tools may be NULL.
+ */
+json_t *qw_chat_parse(const char *text, size_t len, bool thinking, const json_t *tools);
 #endif

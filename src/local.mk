@@ -6,7 +6,7 @@ src_libqwenrun_a_SOURCES = \
 	src/quant.c src/quant.h \
 	src/hparams.c src/hparams.h \
 	src/tok.c src/tok.h \
-	src/chat.c src/chat.h \
+	src/chat.c src/chat.h src/chat_parse.c src/chat_json.c src/chat_json.h \
 	src/sample.c src/sample.h
 
 # device and engine layers

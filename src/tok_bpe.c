@@ -40,8 +40,10 @@ struct qw_bpe {
     int32_t *id;       /* of each symbol */
     int32_t byte[256]; /* symbol of each byte */
     size_t n_symbols, cap_symbols;
-    struct slot *slot; /* texts to symbols; while building */
+    struct slot *slot;   /* texts to symbols; while building */
+    struct qw_str *text; /* of each symbol; while building */
     size_t slot_mask;
+    int32_t expected;     /* the symbol that the next merge should make; while building */
     struct block *blocks; /* texts of our own; while building */
 };
 
@@ -122,6 +124,7 @@ static void grow(struct qw_bpe *b, size_t cap)
     size_t n_old = old != NULL ? b->slot_mask + 1 : 0;
     b->cap_symbols = cap;
     b->id = qw_realloc(b->id, cap, sizeof(*b->id));
+    b->text = qw_realloc(b->text, cap, sizeof(*b->text));
     b->slot_mask = power_of_two(cap * 2) - 1;
     b->slot = qw_alloc(b->slot_mask + 1, sizeof(*b->slot));
     for (size_t i = 0; i < n_old; i++)
@@ -141,6 +144,7 @@ static int32_t symbol_of(struct qw_bpe *b, struct qw_str text)
     }
     *s = (struct slot){text.data, (uint32_t)text.len, (int32_t)b->n_symbols};
     b->id[b->n_symbols] = -1;
+    b->text[b->n_symbols] = text;
     return (int32_t)b->n_symbols++;
 }
 
@@ -155,17 +159,34 @@ static char *room(struct qw_bpe *b, size_t len)
     return b->blocks->data + b->blocks->used;
 }
 
-/* The symbol of two texts joined; the text is kept only when it is new. */
+/* Whether a symbol's text is that of the two texts in a row. */
+static bool is_joined(const struct qw_bpe *b, int32_t symbol, struct qw_str left,
+                      struct qw_str right)
+{
+    if ((size_t)symbol >= b->n_symbols)
+        return false;
+    struct qw_str text = b->text[symbol];
+    return text.len == left.len + right.len &&
+           memcmp(text.data, left.data, left.len) == 0 &&
+           memcmp(text.data + left.len, right.data, right.len) == 0;
+}
+
+/* The symbol of two texts in a row; a copy is kept only when it is new. Files have tokens
+ * in the order of their merges, so the one after the last result is tried first. */
 static int32_t joined_symbol(struct qw_bpe *b, struct qw_str left, struct qw_str right)
 {
-    struct qw_str text = {room(b, left.len + right.len), left.len + right.len};
-    memcpy(b->blocks->data + b->blocks->used, left.data, left.len);
-    memcpy(b->blocks->data + b->blocks->used + left.len, right.data, right.len);
-    size_t n = b->n_symbols;
-    int32_t s = symbol_of(b, text);
-    if (b->n_symbols > n)
-        b->blocks->used += text.len;
-    return s;
+    int32_t symbol = b->expected;
+    if (!is_joined(b, symbol, left, right)) {
+        size_t n = b->n_symbols;
+        struct qw_str text = {room(b, left.len + right.len), left.len + right.len};
+        memcpy(b->blocks->data + b->blocks->used, left.data, left.len);
+        memcpy(b->blocks->data + b->blocks->used + left.len, right.data, right.len);
+        symbol = symbol_of(b, text);
+        if (b->n_symbols > n)
+            b->blocks->used += text.len;
+    }
+    b->expected = symbol + 1;
+    return symbol;
 }
 
 /* ---- pairs ---- */
@@ -219,8 +240,10 @@ static void free_building(struct qw_bpe *b)
         free(k);
     }
     free(b->slot);
+    free(b->text);
     b->blocks = NULL;
     b->slot = NULL;
+    b->text = NULL;
 }
 
 void qw_bpe_free(struct qw_bpe *b)

@@ -88,6 +88,23 @@ void qw_tok_clean(const char *text, size_t len, struct qw_buf *out)
     }
 }
 
+void qw_tok_valid(const char *text, size_t len, struct qw_buf *out)
+{
+    qw_buf_add(out, "", 0);
+    while (len > 0) {
+        int32_t cp;
+        utf8proc_ssize_t n = utf8proc_iterate((const unsigned char *)text,
+                                              len > 4 ? 4 : (utf8proc_ssize_t)len, &cp);
+        if (n > 0)
+            qw_buf_add(out, text, (size_t)n);
+        else
+            qw_buf_add(out, "\xef\xbf\xbd", 3);
+        n = n > 0 ? n : 1;
+        text += n;
+        len -= (size_t)n;
+    }
+}
+
 /* White space of the word rule: a fixed set, not a category. */
 static bool is_space(uint32_t c)
 {

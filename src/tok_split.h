@@ -16,6 +16,10 @@ void qw_tok_clean(const char *text, size_t len, struct qw_buf *out);
 /* Whether qw_tok_clean would change it. */
 bool qw_tok_is_clean(const char *text, size_t len);
 
+/* Append text as strict UTF-8: each byte that is no part of a valid character becomes
+ * U+FFFD. */
+void qw_tok_valid(const char *text, size_t len, struct qw_buf *out);
+
 /* Bytes of the first word of clean text (len > 0): never 0. Calling it over and over on
  * the rest takes time linear in the text. */
 size_t qw_tok_word(const char *text, size_t len);
