@@ -76,3 +76,5 @@ check_PROGRAMS += tests/test_kernels
 TESTS += tests/test_kernels
 tests_test_kernels_SOURCES = tests/test_kernels.c tests/test_kernels_gdn.c tests/test_kernels_attn.c \
 	tests/test_kernels.h tests/kern_util.c tests/kern_util.h tests/kern_ref.c tests/kern_ref.h tests/check.h
+TESTS += tests/oclgrind.sh
+EXTRA_DIST += tests/oclgrind.sh tests/mutants.sh

@@ -1,0 +1,106 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Break a kernel in one place, and test_kernels must notice. A line is: file, the tests to run (after
+# --small where few rows are enough), a sed command that breaks the file. Products are left out of the
+# broken set to build faster. Takes minutes: part of `make check-long`.
+# Usage: mutants.sh [PATTERN]   only lines that match
+set -u
+program=${builddir:-.}/tests/test_kernels
+src=${srcdir:-.}/cl
+dir=$(mktemp -d "${TMPDIR:-/var/tmp}/qw-mutants.XXXXXX") || exit 99
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 99' HUP INT TERM
+POCL_CACHE_DIR=$dir/cache # broken kernels stay out of the shared cache
+export POCL_CACHE_DIR
+mkdir "$dir/cache"
+
+killed=0 alive=0
+while IFS='|' read -r file tests edit; do
+    [ -n "$file" ] || continue
+    case "$file|$tests|$edit" in *"${1-}"*) ;; *) continue ;; esac
+    rm -rf "$dir/cl"
+    cp -R "$src" "$dir/cl" && chmod -R u+w "$dir/cl" || exit 99
+    echo '/* no products */' >"$dir/cl/generic/matmul.cl"
+    sed "$edit" "$src/$file" >"$dir/cl/$file" || exit 99
+    if cmp -s "$src/$file" "$dir/cl/$file"; then
+        echo "FAIL $file: nothing to break for: $edit"
+        alive=$((alive + 1))
+        continue
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    "$program" --kernels "$dir/cl" $tests >"$dir/out" 2>&1
+    if [ $? = 1 ]; then
+        killed=$((killed + 1))
+        echo "ok $file: $edit"
+    else
+        alive=$((alive + 1))
+        echo "FAIL $file survives $tests: $edit"
+        tail -n 3 "$dir/out"
+    fi
+done <<'END'
+common.clh|numbers|s/0xfff + ((u/0x1000 + ((u/
+common.clh|numbers|s/r > 65504.0f ? INFINITY : r/r/
+common.clh|numbers|s/(a + 0.5f) - 0.5f/a/
+common.clh|numbers|s/u >= 0x47800000u ? 0x7f800000u : 0u/0u/
+common.clh|numbers|s/x < -104.0f/x < -87.0f/
+common.clh|numbers|s/2.12194440e-4f/2.1219e-4f/
+common.clh|--small norm_rounding|s/a \* id + 12582912.0f/a * id + 12582912.5f/
+common.clh|--small norm|s/ + qw_add16(a \* 0.0f + b \* 0.0f)//
+common.clh|--small norm|s/& 0xffff) | qw_sum16/\& 0x7fff) | qw_sum16/
+common.clh|--small gdn_gates|s/x > 20.0f ? x : //
+blocks.clh|embed|s/qw_half_at(g + 2336, lane)/qw_half_at(g + 2304, lane)/
+blocks.clh|embed|s/(high & 3) << 4/(high \& 1) << 4/
+generic/embed.cl|embed|s/id >= end/id > end/
+generic/embed.cl|embed|s/id < first || //
+generic/embed.cl|embed|s/row >= cycle\[QW_CYC_ROWS\] || id/id/
+generic/norm.cl|--small norm|s/cycle\[QW_CYC_FIRST\] + row/row/
+generic/norm.cl|--small norm|s/(float)n + eps/(float)n/
+generic/norm.cl|norm|s/b < n \/ 32; b += QW_ROW_WG/b < min(n \/ 32, QW_ROW_WG); b += QW_ROW_WG/
+generic/norm.cl|--small norm|s/row >= cycle\[QW_CYC_ROWS\]/row > cycle[QW_CYC_ROWS]/
+generic/norm.cl|--small norm|/for (int step/,/^    }/s/barrier(CLK_LOCAL_MEM_FENCE);//
+generic/swiglu.cl|--small swiglu|s/qw_silu16(vload16(1, g)) \* vload16(1, u)/qw_silu16(vload16(1, u)) * vload16(1, g)/
+generic/swiglu.cl|swiglu|s/ || b >= n \/ 32//
+generic/argmax.cl|--small argmax|s/as_uint(v + 0.0f)/as_uint(v)/
+generic/argmax.cl|argmax|s/a.y < b.y ? a : b/a.y > b.y ? a : b/
+generic/argmax.cl|argmax|s/min(n, (chunk + 1)/min(n - 1, (chunk + 1)/
+generic/argmax.cl|argmax|s/i < chunks; i += QW_ROW_WG/i < min(chunks, QW_ROW_WG); i += QW_ROW_WG/
+generic/argmax.cl|--small argmax|s/isfinite(v)/!isnan(v)/
+generic/conv.cl|--small conv|s/back = QW_TAPS - 1 - j/back = j/
+generic/conv.cl|--small conv|s/back <= row/back < row/
+generic/conv.cl|--small conv|s/back <= pos/back < pos/
+generic/conv.cl|conv|s/(pos - back) % QW_CONV_RING/(pos - back) % (QW_CONV_RING - 1)/
+generic/conv.cl|--small conv|s/head < nq/head < nq - 1/
+generic/conv.cl|--small l2_norm|s/sqrt(s + eps)/fmax(sqrt(s), eps)/
+generic/conv.cl|--small conv|/part\[lane\]/,/float s/s/barrier(CLK_LOCAL_MEM_FENCE);//
+generic/gdn.cl|--small gdn|s/e = head % nk/e = head * nk \/ nv/
+generic/gdn.cl|--small gdn|s/beta \* (v - /(beta * v - /
+generic/gdn.cl|--small gdn|s/(float)QW_DK + eps/(float)QW_DK/
+generic/gdn.cl|--small gdn|s/c0 = fma(Si\[j \* 16\] \* decay/c0 = fma(Si[j * 16]/
+generic/gdn.cl|--small gdn|s/vload16(i + 3, S) \* decay/vload16(i + 3, S)/
+generic/gdn.cl|gdn|s/max(0, rows - QW_CONV_RING)/0/
+generic/gdn.cl|gdn_splits|s/max(0, rows - QW_CONV_RING)/max(0, rows - QW_CONV_RING + 1)/
+generic/gdn.cl|--small gdn|s/+ heads - 1) \/ heads/) \/ heads/
+generic/gdn.cl|gdn|/a0, b0, &decay, &beta);/,/float c0/s/barrier(CLK_LOCAL_MEM_FENCE);//
+generic/gdn.cl|gdn|s/barrier(CLK_GLOBAL_MEM_FENCE);//
+generic/rope.cl|rope_rows|s/pos < p1)/pos <= p1)/
+generic/rope.cl|--small qk|s/-(b \* si)/b * si/
+generic/rope.cl|--small qk|s/x\[i + half_rot\], co/x[i + half_rot - 1], co/
+generic/rope.cl|--small qk|s/if (!isq && (pos < p0 || pos >= p1))/if (!isq \&\& pos < p0)/
+generic/rope.cl|qk|s/(QW_HD & -QW_HD) : 64/64 : 64/
+generic/rope.cl|qk|s/QW_HD % 64 ? 1 : //
+generic/rope.cl|--small qk|s/qw_round_half(top \/ 127.0f) + bad/qw_round_half(top \/ 127.0f)/
+generic/rope.cl|--small qk|s/q0 + slot \* 2 \* QW_HD/q0 + slot * QW_HD/
+generic/attn.cl|--small attn|s/n = min(cycle\[QW_CYC_POS\] + row + 1 - p0/n = min(cycle[QW_CYC_POS] + row - p0/
+generic/attn.cl|--small attn|s/head = kv \* group + g/head = g * kv_heads + kv/
+generic/attn.cl|attn|s/chain\[j % QW_KV_TILE\] += p\[j\]/chain[j % 8] += p[j]/
+generic/attn.cl|--small attn|s/p\[j\] = qw_exp(p\[j\] - top)/p[j] = qw_exp(p[j])/
+generic/attn.cl|attn|s/p\[i\] = i < n ? qw_exp(s - top) : 0.0f;/&\n        if (i == 0) p[i] = 0.0f;/
+generic/attn.cl|--small attn|s/QW_ATTN_BLOCK + 1;/QW_ATTN_BLOCK;/
+generic/attn.cl|--small attn|s/x\[i\] \*= qw_sigmoid/x[i] *= qw_silu/
+generic/attn.cl|--small attn|s/vload4(lane, x) \* 0.125f/vload4(lane, x)/
+generic/attn.cl|--small attn|s/size_t)(row - row0) \* heads + head) \* blocks;/size_t)row * heads + head) * blocks;/
+generic/attn.cl|attn|s/d < QW_HD; d += QW_ATTN_BLOCK/d < min(QW_HD, QW_ATTN_BLOCK); d += QW_ATTN_BLOCK/
+generic/attn.cl|attn|s/at \* (QW_HD \/ 32) + d \/ 32/at * (QW_HD \/ 32)/
+END
+echo "$killed passed, $alive failed"
+[ $alive = 0 ]
