@@ -74,9 +74,8 @@ void ref_hadamard_f(float *x, int n, int size, float factor)
 
 void ref_hadamard_d(double *x, int n, int size, double factor)
 {
-    double y[MAX_HD];
+    double y[MAX_HD] = {0};
     for (int i = 0; i < n; i++) {
-        y[i] = 0.0;
         for (int j = 0; j < size; j++)
             y[i] += x[i / size * size + j] *
                     (__builtin_popcount((unsigned)(i % size & j)) % 2 ? -factor : factor);
@@ -111,9 +110,8 @@ static R NAME(softplus)(R x)
 
 void NAME(ref_norm)(const float *x, const float *w, int n, int items, float eps, R *y)
 {
-    R part[256];
+    R part[256] = {0};
     for (int i = 0; i < items; i++) {
-        part[i] = 0;
         for (int j = i; j < n; j += items)
             part[i] = fma((R)x[j], (R)x[j], part[i]);
     }

@@ -78,3 +78,9 @@ tests_test_kernels_SOURCES = tests/test_kernels.c tests/test_kernels_gdn.c tests
 	tests/test_kernels.h tests/kern_util.c tests/kern_util.h tests/kern_ref.c tests/kern_ref.h tests/check.h
 TESTS += tests/oclgrind.sh
 EXTRA_DIST += tests/oclgrind.sh tests/mutants.sh
+# Too slow for every `make check`: each of these takes minutes.
+LONG_TESTS = tests/mutants.sh
+check-long: $(check_PROGRAMS)
+	@$(AM_TESTS_ENVIRONMENT) srcdir='$(srcdir)'; export srcdir; \
+	for t in $(LONG_TESTS); do echo "== $$t"; $(SHELL) '$(srcdir)'/$$t || exit 1; done
+.PHONY: check-long

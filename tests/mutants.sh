@@ -29,7 +29,8 @@ while IFS='|' read -r file tests edit; do
     fi
     # shellcheck disable=SC2086 # a list of words
     "$program" --kernels "$dir/cl" $tests >"$dir/out" 2>&1
-    if [ $? = 1 ]; then
+    rc=$? # a crash is noticed, too; 99: it was not built
+    if [ $rc != 0 ] && [ $rc != 77 ] && [ $rc != 99 ]; then
         killed=$((killed + 1))
         echo "ok $file: $edit"
     else
@@ -44,7 +45,7 @@ common.clh|numbers|s/(a + 0.5f) - 0.5f/a/
 common.clh|numbers|s/u >= 0x47800000u ? 0x7f800000u : 0u/0u/
 common.clh|numbers|s/x < -104.0f/x < -87.0f/
 common.clh|numbers|s/2.12194440e-4f/2.1219e-4f/
-common.clh|--small norm_rounding|s/a \* id + 12582912.0f/a * id + 12582912.5f/
+common.clh|--small norm_rounding|s/as_int16(a \* id + 12582912.0f)/as_int16(round(a * id) + 12582912.0f)/
 common.clh|--small norm|s/ + qw_add16(a \* 0.0f + b \* 0.0f)//
 common.clh|--small norm|s/& 0xffff) | qw_sum16/\& 0x7fff) | qw_sum16/
 common.clh|--small gdn_gates|s/x > 20.0f ? x : //

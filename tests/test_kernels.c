@@ -14,7 +14,7 @@
 
 /* ---- embed ---- */
 
-enum { VOCAB = 37, EMBED_ROWS = 8 };
+enum { VOCAB = 37, EMBED_ROWS = 9 };
 
 /* Random rows of a type; halves are finite. */
 static unsigned char *random_rows(uint32_t type, int rows, int K)
@@ -31,15 +31,15 @@ static unsigned char *random_rows(uint32_t type, int rows, int K)
         else if (type == QW_Q6_K)
             p[209] &= 0xbf;
         else
-            p[1] &= 0xbf, p[3] &= 0xbf; /* d and, where there is one, the minimum */
+            p[1] &= 0xbf, p[t->bytes > 3 ? 3 : 1] &= 0xbf; /* d and the minimum */
     }
     return w;
 }
 
-/* Ids at the edges of tiles and slabs, one beyond the vocabulary, one dead row. */
+/* Ids at the edges of tiles and slabs, two beyond the vocabulary, one dead row. */
 static void embed_type(uint32_t type, int K)
 {
-    static const int32_t ids[EMBED_ROWS] = {36, 0, 15, 16, 31, 32, 40, 1};
+    static const int32_t ids[EMBED_ROWS] = {36, 0, 15, 16, 31, 32, VOCAB, 40, 1};
     enum { LIVE = EMBED_ROWS - 1, TILES = 3 };
     const enum qw_layout layout = qw_pack_layout(type);
     const size_t tile = qw_pack_tile_bytes(layout, K);

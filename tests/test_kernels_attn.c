@@ -236,16 +236,16 @@ static void qk_case(int config, bool cpu, const struct qk_data *d, int pos, int 
                      &err),
             &err, "qk");
     ku_run(&p);
-    unsigned char *got = ku_get(q, n * size);
+    void *got = ku_get(q, n * size);
     float *got_s = ku_get(qs, n / 8);
     if (bits == 8) {
         ku_same_bytes("q", got, d->q8 + at, used);
         ku_same("q scales", got_s, d->qs + at / 32, used / 32);
         ku_poison("q scales", got_s + used / 32, (n - used) / 8);
     } else {
-        ku_same("q", (const float *)got, d->q + at, used);
+        ku_same("q", got, d->q + at, used);
     }
-    ku_poison("q", got + used * size, (n - used) * size);
+    ku_poison("q", (unsigned char *)got + used * size, (n - used) * size);
     for (int i = 0; i < PAGES; i++) {
         const size_t bytes = qw_kv_page_bytes(&s, bits, page_end[i + 1] - page_end[i]);
         ku_same_bytes("K page", ku_get(page[i].k, bytes),
