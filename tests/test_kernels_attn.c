@@ -34,23 +34,30 @@ static struct qw_attn_shape make_shape(int config)
 
 /* ---- rope_rows ---- */
 
+/* Pages in both orders: a launch must not touch another page's rows. */
 static void rope_case(int pos, int live, int rows)
 {
     enum { N_ROT = 24, PAGE = 64, N_PAGES = 2 };
     float *table = ku_floats(N_PAGES * PAGE * N_ROT, 1.0f);
     const size_t page = PAGE * N_ROT, bytes = (size_t)rows * N_ROT * 4;
     float *want = ku_alloc(bytes);
-    cl_mem cs = ku_new(bytes), cycle = ku_cycle(live, pos, 0, NULL, 0);
-    struct qw_plan p;
-    struct qw_err err;
-    qw_plan_init(&p, ku_kern(KU_64_F16, true));
-    for (int i = 0; i < N_PAGES; i++)
-        ku_must(qw_op_rope_rows(&p, ku_put(table + (size_t)i * page, page * 4), cycle,
-                                N_ROT, i * PAGE, (i + 1) * PAGE, cs, rows, &err),
-                &err, "rope");
-    ku_run(&p);
+    cl_mem cycle = ku_cycle(live, pos, 0, NULL, 0);
     memcpy(want, table + pos * N_ROT, (size_t)live * N_ROT * 4);
-    ku_same_bytes("rope rows", ku_get(cs, bytes), want, bytes);
+    for (int order = 0; order < 2; order++) {
+        cl_mem cs = ku_new(bytes);
+        struct qw_plan p;
+        struct qw_err err;
+        qw_plan_init(&p, ku_kern(KU_64_F16, true));
+        for (int i = 0; i < N_PAGES; i++) {
+            const int at = order ? N_PAGES - 1 - i : i;
+            ku_must(qw_op_rope_rows(&p, ku_put(table + (size_t)at * page, page * 4),
+                                    cycle, N_ROT, at * PAGE, (at + 1) * PAGE, cs, rows,
+                                    &err),
+                    &err, "rope");
+        }
+        ku_run(&p);
+        ku_same_bytes("rope rows", ku_get(cs, bytes), want, bytes);
+    }
     ku_reset();
 }
 
