@@ -78,7 +78,7 @@ static int plan_named(struct qw_model *m, struct qw_mat *mat, int layer,
                       const char *const *suffix, int n, uint64_t max_alloc,
                       struct qw_err *err)
 {
-    const struct qw_gguf_tensor *t[QW_MAX_SIBLINGS];
+    const struct qw_gguf_tensor *t[QW_MAX_SIBLINGS] = {NULL};
     for (int i = 0; i < n; i++)
         t[i] = qw_tensor(m->file, layer, suffix[i]); /* qw_hparams_read saw them all */
     int rc = plan_mat(mat, t, n, max_alloc, &m->bytes, err);

@@ -63,7 +63,7 @@ t_same "an extension less: same answer" "$t_out" "$t_dir/plain"
 faulty "CLF_COUNT=$t_dir/count20" $run_args -o sampling.max_tokens=20 -p "$prompt"
 for what in buffers bytes kernels; do
     t_ok "8 more tokens: no more $what" \
-        [ "$(value $what "$t_dir/count20")" = "$(value $what "$t_dir/count12")" ]
+        [ "$(value $what "$t_dir/count20")" -eq "$(value $what "$t_dir/count12")" ]
 done
 t_ok "8 more tokens: 8 more waits" \
     [ $(($(value waits "$t_dir/count20") - $(value waits "$t_dir/count12"))) -eq 8 ]
