@@ -11,9 +11,9 @@
  * (QW_PARTIALS); partial p takes groups p, p + P, ...; in a group blocks of 32 ascending, each
  *   acc = fma((float)isum, sw * sa, acc); with a minimum then acc = fma((float)asum, m * sa, acc);
  * f32 weights: element by element, acc = fma(w, a, acc). Then p0 + p1 + ... in index order. */
-#define QW_R1(X, ...) X(0, __VA_ARGS__)
-#define QW_R2(X, ...) QW_R1(X, __VA_ARGS__) X(1, __VA_ARGS__)
-#define QW_R4(X, ...) QW_R2(X, __VA_ARGS__) X(2, __VA_ARGS__) X(3, __VA_ARGS__)
+#define QW_R1(X, a) X(0, a)
+#define QW_R2(X, a) QW_R1(X, a) X(1, a)
+#define QW_R4(X, a) QW_R2(X, a) X(2, a) X(3, a)
 
 #define QW_ARGS                                                                                \
     global const uchar *w, global const char *q, global const float *scale,                    \
