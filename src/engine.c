@@ -3,15 +3,11 @@
  * arguments. */
 #include "engine.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "config.h" /* with commit.h */
+#include "hash.h"
 #include "quant.h"
 
 /* ---- options -> arguments ---- */
@@ -283,42 +279,16 @@ int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages,
 
 /* ---- descriptions ---- */
 
-/* SHA-256 of a file as hex, NULL when it cannot be read; the caller frees it. */
-static char *file_sha256(const char *path)
-{
-    unsigned char chunk[1 << 16], md[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = -1;
-    char *hex = NULL;
-    if (fd < 0)
-        return NULL;
-    EVP_MD_CTX *md_ctx = EVP_MD_CTX_new();
-    EVP_DigestInit_ex(md_ctx, EVP_sha256(), NULL);
-    while ((n = read(fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR))
-        if (n > 0)
-            EVP_DigestUpdate(md_ctx, chunk, (size_t)n);
-    EVP_DigestFinal_ex(md_ctx, md, &len);
-    if (n == 0) {
-        hex = qw_alloc(2 * (size_t)len + 1, 1);
-        for (unsigned i = 0; i < len; i++)
-            snprintf(hex + 2 * i, 3, "%02x", md[i]);
-    }
-    EVP_MD_CTX_free(md_ctx);
-    close(fd);
-    return hex;
-}
-
 enum { SMALL_FILE = 64 << 20 }; /* hashed without being asked: a twentieth of a second */
 
+/* Of a small file, a file hashed before, or when asked for; else null. */
 static json_t *target_hash(const struct qw_engine *e, bool sha256)
 {
-    if (!sha256 && qw_gguf_file_size(e->file) > SMALL_FILE)
-        return json_null();
-    char *hex = file_sha256(e->opt->model.target);
-    json_t *j = hex ? json_string(hex) : json_null();
-    free(hex);
-    return j;
+    const bool small = qw_gguf_file_size(e->file) <= SMALL_FILE;
+    char hex[65], *cache = small ? NULL : qw_options_cache("sha256");
+    const bool known = qw_hash_file(e->opt->model.target, cache, !small && !sha256, hex);
+    free(cache);
+    return known ? json_string(hex) : json_null();
 }
 
 static json_t *kernel_table(const struct qw_engine *e)

@@ -30,3 +30,5 @@ src_qwenrun_SOURCES += src/cmd_run.c src/cmd_info.c
 src_libqwenrun_a_SOURCES += \
 	src/tok_bpe.c src/tok_bpe.h src/tok_nfc.c src/tok_special.c src/tok_special.h \
 	src/tok_split.c src/tok_split.h
+
+src_libqwenrun_a_SOURCES += src/hash.c src/hash.h

@@ -595,6 +595,15 @@ static void config_folders(char *folder[N_FOLDERS])
     folder[2] = qw_strdup(QW_BUILD_CONF); /* the build that is not installed */
 }
 
+char *qw_options_cache(const char *name)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg != NULL && *xdg == '/')
+        return qw_sprintf("%s/qwenrun/%s", xdg, name);
+    return home != NULL && *home == '/' ? qw_sprintf("%s/.cache/qwenrun/%s", home, name)
+                                        : NULL;
+}
+
 static bool exists(const char *path)
 {
     struct stat st;

@@ -89,6 +89,10 @@ int qw_options_load(struct qw_options *o, const char *const *files, int n_files,
  * and refuse settings that contradict each other. */
 int qw_options_resolve(struct qw_options *o, struct qw_err *err);
 
+/* Path of a file in the user's cache folder, which need not exist yet; the caller frees
+ * it. NULL where the user has no such folder. */
+char *qw_options_cache(const char *name);
+
 /* The list behind it all, for help texts and `config`. */
 struct qw_option_desc {
     const char *section, *key;

@@ -98,3 +98,6 @@ EXTRA_DIST += tests/golden/tokenizer.json tests/cases/chat tests/cases/text test
 	tests/check_text.sh tests/check_text.py
 LONG_TESTS += tests/check_text.sh
 CLEANFILES += tests/vocab-248k.gguf
+check_PROGRAMS += tests/test_hash
+TESTS += tests/test_hash
+tests_test_hash_SOURCES = tests/test_hash.c tests/check.h
