@@ -16,6 +16,7 @@ static const struct {
 } table[] = {
     {"embed", "generic", "generic/embed.cl"},
     {"norm_quant", "generic", "generic/norm.cl"},
+    {"tap", "generic", "generic/norm.cl"},
     {"matmul_f32", "generic", "generic/matmul.cl"},
     {"matmul_q4_0", "generic", "generic/matmul.cl"},
     {"matmul_q4_1", "generic", "generic/matmul.cl"},
@@ -31,6 +32,7 @@ static const struct {
     {"merge", "generic", "generic/attn.cl"},
     {"swiglu", "generic", "generic/swiglu.cl"},
     {"argmax", "generic", "generic/argmax.cl"},
+    {"accept", "generic", "generic/accept.cl"},
 };
 enum { N_OPS = sizeof(table) / sizeof(table[0]) };
 

@@ -13,7 +13,7 @@ src_libqwenrun_a_SOURCES = \
 src_libqwenrun_a_SOURCES += \
 	src/dev.c src/dev.h src/kern.c src/kern.h src/plan.c src/plan.h \
 	src/ops.c src/ops.h src/pack.c src/pack.h src/cl_sources.h \
-	src/model.c src/model.h src/state.c src/state.h src/target.c src/target.h \
+	src/model.c src/model.h src/state.c src/state.h src/target.c src/target.h src/target_size.c src/target_size.h \
 	src/engine.c src/engine.h src/generate.c src/qwenrun.h
 
 # settings

@@ -126,19 +126,49 @@ int qw_op_conv(struct qw_plan *p, const struct qw_gdn_shape *s, cl_mem u, cl_mem
 }
 
 int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_layer *l,
-              cl_mem c, cl_mem u, cl_mem S, cl_mem ring, cl_mem cycle, int want, cl_mem o,
-              const struct qw_acts *out, struct qw_err *err)
+              cl_mem c, cl_mem u, const struct qw_gdn_state *state, cl_mem cycle,
+              int want, cl_mem o, const struct qw_acts *out, struct qw_err *err)
 {
     const size_t local[] = {p->kern->cpu_shape ? 1 : (size_t)s->dk},
                  global[] = {local[0] * (size_t)s->nv};
-    const struct qw_arg arg[] = {QW_ARG(c),           QW_ARG(u),        QW_ARG(S),
-                                 QW_ARG(ring),        QW_ARG(l->dt),    QW_ARG(l->a),
-                                 QW_ARG(l->ssm_norm), QW_ARG(cycle),    QW_ARG(s->nk),
-                                 QW_ARG(s->nv),       QW_ARG(s->ldu),   QW_ARG(s->z0),
-                                 QW_ARG(s->a0),       QW_ARG(s->b0),    QW_ARG(s->eps),
-                                 QW_ARG(want),        QW_ARG(o),        QW_ARG(out->q),
-                                 QW_ARG(out->scale),  QW_ARG(out->sum), QW_ARG(out->f)};
+    const struct qw_arg arg[] = {
+        QW_ARG(c),           QW_ARG(u),           QW_ARG(state->S), QW_ARG(state->X),
+        QW_ARG(state->tape), QW_ARG(state->ring), QW_ARG(l->dt),    QW_ARG(l->a),
+        QW_ARG(l->ssm_norm), QW_ARG(cycle),       QW_ARG(s->nk),    QW_ARG(s->nv),
+        QW_ARG(s->ldu),      QW_ARG(s->z0),       QW_ARG(s->a0),    QW_ARG(s->b0),
+        QW_ARG(s->eps),      QW_ARG(want),        QW_ARG(o),        QW_ARG(out->q),
+        QW_ARG(out->scale),  QW_ARG(out->sum),    QW_ARG(out->f)};
     return qw_plan_add(p, "qw_gdn", 1, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld, int want,
+              const struct qw_acts *out, int rows, struct qw_err *err)
+{
+    const size_t group = p->kern->cpu_shape ? 1 : 32;
+    const size_t local[] = {group, 1},
+                 global[] = {round_up((size_t)n / 32, group), (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(x),      QW_ARG(cycle),      QW_ARG(n),
+                                 QW_ARG(col),    QW_ARG(ld),         QW_ARG(want),
+                                 QW_ARG(out->q), QW_ARG(out->scale), QW_ARG(out->sum),
+                                 QW_ARG(out->f)};
+    return qw_plan_add(p, "qw_tap", 2, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_verify_begin(struct qw_plan *p, cl_mem draft, cl_mem cycle, cl_mem head,
+                       struct qw_err *err)
+{
+    const size_t one[] = {1};
+    const struct qw_arg arg[] = {QW_ARG(draft), QW_ARG(cycle), QW_ARG(head)};
+    return qw_plan_add(p, "qw_verify_begin", 1, one, one, arg, N_ARGS(arg), err);
+}
+
+int qw_op_accept(struct qw_plan *p, cl_mem cycle, cl_mem best, cl_mem result, cl_mem next,
+                 struct qw_err *err)
+{
+    const size_t one[] = {1};
+    const struct qw_arg arg[] = {QW_ARG(cycle), QW_ARG(best), QW_ARG(result),
+                                 QW_ARG(next)};
+    return qw_plan_add(p, "qw_accept", 1, one, one, arg, N_ARGS(arg), err);
 }
 
 int qw_op_rope_rows(struct qw_plan *p, cl_mem table, cl_mem cycle, int n_rot, int p0,

@@ -98,11 +98,19 @@ int qw_op_swiglu(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, int 
  */
 int qw_op_conv(struct qw_plan *p, const struct qw_gdn_shape *s, cl_mem u, cl_mem ring,
                cl_mem w, cl_mem cycle, cl_mem y, int rows, struct qw_err *err);
-/* Steps S through the rows; acts = round(RMS(o) * silu(z)); o is scratch [rows][nv dk].
- */
+/* What gdn keeps: S as of the cycle block's STORED, the tape and the history by position;
+ * X is scratch of S's size. */
+struct qw_gdn_state {
+    cl_mem S, X, tape, ring;
+};
+/* Replays the tape up to POS and steps through the rows, the first SURE of them in S;
+ * acts = round(RMS(o) * silu(z)); o is scratch [rows][nv dk]. */
 int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_layer *l,
-              cl_mem c, cl_mem u, cl_mem S, cl_mem ring, cl_mem cycle, int want, cl_mem o,
-              const struct qw_acts *out, struct qw_err *err);
+              cl_mem c, cl_mem u, const struct qw_gdn_state *state, cl_mem cycle,
+              int want, cl_mem o, const struct qw_acts *out, struct qw_err *err);
+/* Row r of x, rounded, becomes columns [col, col + n) of row r of acts of width ld. */
+int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld, int want,
+              const struct qw_acts *out, int rows, struct qw_err *err);
 /* cs[r] = cos and sin of position pos + r, from the page [p0, p1) of the table. */
 int qw_op_rope_rows(struct qw_plan *p, cl_mem table, cl_mem cycle, int n_rot, int p0,
                     int p1, cl_mem cs, int rows, struct qw_err *err);
@@ -121,6 +129,15 @@ int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_me
  * QW_ARGMAX_CHUNK scratch */
 int qw_op_argmax(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_mem part,
                  cl_mem out, int rows, struct qw_err *err);
+
+/* cycle's rows = 1 + as many of the draft block's tokens as the rows already there allow;
+ * their ids follow its first. */
+int qw_op_verify_begin(struct qw_plan *p, cl_mem draft, cl_mem cycle, cl_mem head,
+                       struct qw_err *err);
+/* result = the tokens best[] decides for cycle's rows up to the first that the next row
+ * does not hold; next's position and first id move on behind them. */
+int qw_op_accept(struct qw_plan *p, cl_mem cycle, cl_mem best, cl_mem result, cl_mem next,
+                 struct qw_err *err);
 
 /* Byte offset of the scales in a Q8_0 K or V page of `positions`. */
 uint64_t qw_kv_scales_at(const struct qw_attn_shape *s, int positions);

@@ -13,10 +13,10 @@ int qw_state_plan(struct qw_state_sizes *s, const struct qw_hparams *hp,
     const uint64_t block = qw_kv_page_bytes(a, kv_bits, QW_ATTN_BLOCK);
     const uint64_t limit = max_alloc < (uint64_t)1 << 31 ? max_alloc : (uint64_t)1 << 31;
     const uint64_t width = (uint64_t)(2 * hp->ssm_nk + hp->ssm_nv) * (uint64_t)hp->ssm_dk;
-    const uint64_t S =
-        (uint64_t)hp->ssm_nv * (uint64_t)hp->ssm_dk * (uint64_t)hp->ssm_dk * 4;
-    const uint64_t ring = QW_CONV_RING * width * 4;
-    if (block > limit || S > max_alloc || ring > max_alloc)
+    const uint64_t dk = (uint64_t)hp->ssm_dk, nv = (uint64_t)hp->ssm_nv;
+    const uint64_t S = nv * dk * dk * 4, ring = QW_CONV_RING * width * 4;
+    const uint64_t tape = QW_TAPE_RING * (((uint64_t)hp->ssm_nk + nv) * dk + nv) * 4;
+    if (block > limit || S > max_alloc || ring > max_alloc || tape > max_alloc)
         return qw_fail(
             err, QW_EDEVICE,
             "the device's largest buffer (%llu bytes) is too small for this model's "
@@ -24,7 +24,7 @@ int qw_state_plan(struct qw_state_sizes *s, const struct qw_hparams *hp,
             (unsigned long long)max_alloc, (unsigned long long)block,
             (unsigned long long)S, (unsigned long long)ring);
     const uint64_t blocks = limit / block, all = (uint64_t)context / QW_ATTN_BLOCK;
-    *s = (struct qw_state_sizes){0};
+    *s = (struct qw_state_sizes){.s_bytes = S, .ring_bytes = ring, .tape_bytes = tape};
     s->page_positions = (int)(blocks < all ? blocks : all) * QW_ATTN_BLOCK;
     s->n_pages = (context + s->page_positions - 1) / s->page_positions;
     s->page_bytes = qw_kv_page_bytes(a, kv_bits, s->page_positions);
@@ -32,7 +32,7 @@ int qw_state_plan(struct qw_state_sizes *s, const struct qw_hparams *hp,
         if (hp->full[i]) {
             s->kv += 2 * s->page_bytes * (uint64_t)s->n_pages;
         } else {
-            s->gdn += S;
+            s->gdn += S + tape;
             s->conv += ring;
         }
     return QW_OK;
@@ -57,9 +57,10 @@ int qw_state_open(struct qw_state **out, struct qw_dev *dev, const struct qw_hpa
     s->page = qw_alloc(n * (size_t)z.n_pages, sizeof(*s->page));
     s->S = qw_alloc(n, sizeof(cl_mem));
     s->ring = qw_alloc(n, sizeof(cl_mem));
-    s->s_bytes = (uint64_t)hp->ssm_nv * (uint64_t)hp->ssm_dk * (uint64_t)hp->ssm_dk * 4;
-    s->ring_bytes =
-        QW_CONV_RING * (uint64_t)(2 * hp->ssm_nk + hp->ssm_nv) * (uint64_t)hp->ssm_dk * 4;
+    s->tape = qw_alloc(n, sizeof(cl_mem));
+    s->s_bytes = z.s_bytes;
+    s->ring_bytes = z.ring_bytes;
+    s->tape_bytes = z.tape_bytes;
     for (int i = 0; rc == QW_OK && i < hp->n_layer; i++) {
         for (int p = 0; rc == QW_OK && hp->full[i] && p < z.n_pages; p++) {
             struct qw_kv_page *g = &s->page[i * z.n_pages + p];
@@ -74,6 +75,8 @@ int qw_state_open(struct qw_state **out, struct qw_dev *dev, const struct qw_hpa
         if (rc == QW_OK && !hp->full[i])
             rc = qw_dev_buffer(dev, s->ring_bytes, "convolution history", &s->ring[i],
                                err);
+        if (rc == QW_OK && !hp->full[i])
+            rc = qw_dev_buffer(dev, s->tape_bytes, "GDN tape", &s->tape[i], err);
     }
     if (rc != QW_OK)
         qw_state_close(s);
@@ -93,10 +96,12 @@ void qw_state_close(struct qw_state *s)
         }
         qw_dev_release(s->dev, &s->S[i]);
         qw_dev_release(s->dev, &s->ring[i]);
+        qw_dev_release(s->dev, &s->tape[i]);
     }
     free(s->page);
     free(s->S);
     free(s->ring);
+    free(s->tape);
     free(s);
 }
 
@@ -109,12 +114,19 @@ int qw_state_reset(struct qw_state *s, struct qw_err *err)
             if (rc == QW_OK)
                 rc = qw_dev_zero(s->dev, s->ring[i], s->ring_bytes, err);
         }
-    s->pos = 0;
+    s->pos = s->stored = 0;
     return rc;
+}
+
+void qw_state_stored(struct qw_state *s, int sure)
+{
+    assert(sure >= 0 && s->stored <= s->pos);
+    s->stored = s->pos + sure;
 }
 
 void qw_state_commit(struct qw_state *s, int count)
 {
-    assert(count >= 0 && s->pos + count <= s->context);
+    assert(count >= 0 && s->pos + count <= s->context && s->pos + count >= s->stored);
     s->pos += count;
+    assert(s->pos - s->stored <= QW_TAPE_RING / 2);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* state.h - device state of a session. Everything but S is indexed by absolute position
- * and simply overwritten later; S holds the GDN state as of `pos`. Only commit moves pos.
- */
+ * and simply overwritten later. S holds the GDN state as of `stored`; the tape has what
+ * the rows [stored, pos) did to it, and the next forward replays them. A forward may take
+ * into S only rows that stay whatever happens; commit, which alone moves pos, decides
+ * about the others. So there is nothing to roll back. */
 #ifndef QW_STATE_H
 #define QW_STATE_H
 
@@ -14,16 +16,18 @@ struct qw_state {
     int kv_bits;
     int page_positions, n_pages;
     struct qw_kv_page *page; /* [n_layer][n_pages]; unused rows for GDN layers */
-    cl_mem *S, *ring;        /* [n_layer]; NULL for full-attention layers */
-    uint64_t s_bytes, ring_bytes;
-    int pos; /* committed positions */
+    cl_mem *S, *ring, *tape; /* [n_layer]; NULL for full-attention layers */
+    uint64_t s_bytes, ring_bytes, tape_bytes;
+    int pos;    /* committed positions */
+    int stored; /* positions in S: at most pos between forwards */
 };
 
 /* What a session's state will take, by part; no device touched. */
 struct qw_state_sizes {
     int page_positions, n_pages;
-    uint64_t page_bytes;    /* of one K or V page */
-    uint64_t kv, gdn, conv; /* totals over layers */
+    uint64_t page_bytes;                      /* of one K or V page */
+    uint64_t s_bytes, ring_bytes, tape_bytes; /* of one GDN layer */
+    uint64_t kv, gdn, conv;                   /* totals over layers; gdn: S and tape */
 };
 int qw_state_plan(struct qw_state_sizes *s, const struct qw_hparams *hp,
                   const struct qw_attn_shape *a, int context, int kv_bits,
@@ -35,5 +39,8 @@ int qw_state_open(struct qw_state **out, struct qw_dev *dev, const struct qw_hpa
 void qw_state_close(struct qw_state *s);
 /* Back to position 0: S and the rings are zeroed, the cache is simply overwritten. */
 int qw_state_reset(struct qw_state *s, struct qw_err *err);
+/* The rows from pos on that a forward just queued takes into S for good. */
+void qw_state_stored(struct qw_state *s, int sure);
+/* Keep `count` rows of the last forward, at least those it was sure of. */
 void qw_state_commit(struct qw_state *s, int count);
 #endif

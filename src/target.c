@@ -1,209 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 #include "target.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cycle.h"
+#include "target_size.h"
 
-/* Buffers of a step, shared by all plans: one allocation at open, none per token. */
-struct work {
-    cl_mem cycle, head_cycle;  /* blocks of cycle.h: the step's rows, the head's rows */
-    cl_mem x;                  /* [rows][E] residual stream */
-    cl_mem y;                  /* [rows][ld] products of sibling matrices */
-    cl_mem c;                  /* [rows][2 kd + vd] after the convolution */
-    cl_mem o;                  /* [rows][vd] scratch of qw_gdn */
-    cl_mem q, qscale;          /* [rows][heads][hd] queries */
-    cl_mem ml, po;             /* partial attention results */
-    cl_mem cs;                 /* [rows][n_rot] cos and sin */
-    cl_mem logits, part, best; /* [head rows][cols], argmax scratch, [head rows][2] */
-    struct qw_acts acts;       /* [rows][max K] */
-};
-
-/* The size of every buffer above. A table of (size, buffer) drives both planning and
- * allocation. */
-struct sizes {
-    struct qw_state_sizes state;
-    struct qw_attn_shape attn; /* columns are filled in layer by layer */
-    int context, rows, head_rows, rope_page, n_rope;
-    uint64_t bytes[17];
-    struct qw_budget budget;
-};
-enum {
-    CYCLE,
-    HEAD_CYCLE,
-    X,
-    Y,
-    C,
-    O,
-    Q,
-    QSCALE,
-    ML,
-    PO,
-    CS,
-    LOGITS,
-    PART,
-    BEST,
-    AQ,
-    ASCALE,
-    ASUM
-};
-static const char *const work_name[] = {
-    "cycle block",      "head block",     "residual rows",    "products",
-    "convolution rows", "GDN rows",       "queries",          "query scales",
-    "attention sums",   "attention rows", "rope rows",        "logits",
-    "argmax parts",     "argmax",         "int8 activations", "activation scales",
-    "activation sums"};
-enum { N_WORK = 17 };
+static const char *const work_name[N_WORK] = {[CYCLE] = "cycle block",
+                                              [HEAD_CYCLE] = "head block",
+                                              [DRAFT] = "draft block",
+                                              [X] = "residual rows",
+                                              [Y] = "products",
+                                              [C] = "convolution rows",
+                                              [O] = "GDN rows",
+                                              [SPEC_S] = "GDN state of rows not certain",
+                                              [Q] = "queries",
+                                              [QSCALE] = "query scales",
+                                              [ML] = "attention sums",
+                                              [PO] = "attention rows",
+                                              [CS] = "rope rows",
+                                              [LOGITS] = "logits",
+                                              [PART] = "argmax parts",
+                                              [BEST] = "argmax",
+                                              [AQ] = "int8 activations",
+                                              [ASCALE] = "activation scales",
+                                              [ASUM] = "activation sums",
+                                              [AF] = "float activations",
+                                              [FQ] = "int8 features",
+                                              [FSCALE] = "feature scales",
+                                              [FSUM] = "feature sums",
+                                              [FF] = "float features",
+                                              [HIDDEN] = "hidden rows"};
 
 struct qw_target {
     struct qw_model *m;
     struct qw_kern *kern;
     struct qw_state *state;
-    struct sizes z;
-    struct work w;
-    cl_mem float_acts;
+    struct target_sizes z;
+    struct qw_target_params p;
+    cl_mem w[N_WORK]; /* one allocation at open, none per token */
+    struct qw_acts acts, features;
     cl_mem *rope; /* pages of the cos/sin table */
-    struct qw_plan one, many, head;
+    struct qw_plan one, many, head, verify;
     int32_t *control; /* host side of the cycle block; lives until the next wait */
     int32_t head_control[QW_CYC_IDS];
     int32_t *best; /* [head_rows][2] read back */
     int head_live;
-    bool all_logits;
+    int pending; /* rows of a verify step not yet committed */
 };
 
 static uint64_t u(int n)
 {
     return (uint64_t)n;
-}
-
-/* Sizes at a given number of prefill rows. */
-static void size_work(struct sizes *z, const struct qw_model *m,
-                      const struct qw_target_params *p, int rows, uint64_t max_alloc)
-{
-    const struct qw_hparams *hp = &m->hp;
-    const uint64_t width = u(2 * hp->ssm_nk + hp->ssm_nv) * u(hp->ssm_dk);
-    const uint64_t heads = u(hp->n_head) * u(hp->head_dim);
-    const uint64_t k = u(m->max_k), head_cols = u(qw_model_head(m)->cols);
-    const uint64_t per_row = heads * u(z->attn.blocks) * 4;
-    const uint64_t room = max_alloc < (uint64_t)32 << 20 ? max_alloc : (uint64_t)32 << 20;
-    uint64_t *b = z->bytes, fit = room / per_row;
-    z->rows = rows;
-    z->head_rows = p->all_logits ? rows : 1;
-    z->attn.rows = fit < 1 ? 1 : fit < u(rows) ? (int)fit : rows;
-    b[CYCLE] = 4 * u(QW_CYC_IDS + rows);
-    b[HEAD_CYCLE] = 4 * QW_CYC_IDS;
-    b[X] = u(rows) * u(hp->n_embd) * 4;
-    b[Y] = u(rows) * u(m->max_cols) * 4;
-    b[C] = u(rows) * width * 4;
-    b[O] = u(rows) * u(hp->ssm_nv) * u(hp->ssm_dk) * 4;
-    b[Q] = u(rows) * heads * (p->kv_bits == 8 ? 1 : 4);
-    b[QSCALE] = u(rows) * heads / 32 * 4;
-    b[ML] = u(z->attn.rows) * u(hp->n_head) * u(z->attn.blocks) * 8;
-    b[PO] = u(z->attn.rows) * per_row;
-    b[CS] = u(rows) * u(hp->n_rot) * 4;
-    b[LOGITS] = u(z->head_rows) * head_cols * 4;
-    b[PART] = u(z->head_rows) * ((head_cols + QW_ARGMAX_CHUNK - 1) / QW_ARGMAX_CHUNK) * 8;
-    b[BEST] = u(z->head_rows) * 8;
-    b[AQ] = u(rows) * k * 2;
-    b[ASCALE] = b[ASUM] = u(rows) * k / 32 * 4;
-}
-
-static uint64_t float_acts_bytes(const struct sizes *z, const struct qw_model *m)
-{
-    return u(z->rows) * u(m->max_k) * 4;
-}
-
-static uint64_t largest(const struct sizes *z, const struct qw_model *m)
-{
-    uint64_t most = float_acts_bytes(z, m);
-    for (int i = 0; i < N_WORK; i++)
-        most = z->bytes[i] > most ? z->bytes[i] : most;
-    return most;
-}
-
-static void attn_shape(struct qw_attn_shape *a, const struct qw_hparams *hp, int context)
-{
-    *a = (struct qw_attn_shape){.heads = hp->n_head,
-                                .kv_heads = hp->n_head_kv,
-                                .hd = hp->head_dim,
-                                .n_rot = hp->n_rot,
-                                .blocks = context / QW_ATTN_BLOCK,
-                                .eps = hp->eps};
-}
-
-static int plan_sizes(struct sizes *z, const struct qw_model *m,
-                      const struct qw_target_params *p, uint64_t max_alloc,
-                      struct qw_err *err)
-{
-    const struct qw_hparams *hp = &m->hp;
-    *z = (struct sizes){0};
-    z->context = (p->context + QW_ATTN_BLOCK - 1) / QW_ATTN_BLOCK * QW_ATTN_BLOCK;
-    attn_shape(&z->attn, hp, z->context);
-    int rc =
-        qw_state_plan(&z->state, hp, &z->attn, z->context, p->kv_bits, max_alloc, err);
-    if (rc != QW_OK)
-        return rc;
-    int rows = p->prefill < p->context ? p->prefill : p->context;
-    for (size_work(z, m, p, rows, max_alloc); largest(z, m) > max_alloc && rows > 1;)
-        size_work(z, m, p, rows = (rows + 1) / 2, max_alloc);
-    if (largest(z, m) > max_alloc)
-        return qw_fail(
-            err, QW_EDEVICE,
-            "one row needs a buffer of %llu bytes, the device allows %llu: lower "
-            "model.context",
-            (unsigned long long)largest(z, m), (unsigned long long)max_alloc);
-    const uint64_t limit = max_alloc < (uint64_t)1 << 31 ? max_alloc : (uint64_t)1 << 31;
-    const uint64_t fit = limit / (u(hp->n_rot) * 4);
-    z->rope_page = fit < u(z->context) ? (int)fit : z->context;
-    z->n_rope = (z->context + z->rope_page - 1) / z->rope_page;
-    struct qw_budget *b = &z->budget;
-    b->context = p->context;
-    b->prefill = z->rows;
-    b->n_pages = z->state.n_pages;
-    b->weights = m->bytes;
-    b->kv = z->state.kv;
-    b->gdn = z->state.gdn;
-    b->conv = z->state.conv;
-    b->attention = z->bytes[ML] + z->bytes[PO];
-    b->logits = z->bytes[LOGITS] + z->bytes[PART] + z->bytes[BEST];
-    b->rope = u(z->n_rope) * u(z->rope_page) * u(hp->n_rot) * 4 + z->bytes[CS];
-    b->control = z->bytes[CYCLE] + z->bytes[HEAD_CYCLE];
-    b->activations = z->bytes[X] + z->bytes[Y] + z->bytes[C] + z->bytes[O] + z->bytes[Q] +
-                     z->bytes[QSCALE] + z->bytes[AQ] + z->bytes[ASCALE] + z->bytes[ASUM] +
-                     float_acts_bytes(z, m);
-    b->total = b->weights + b->kv + b->gdn + b->conv + b->attention + b->logits +
-               b->rope + b->control + b->activations;
-    return QW_OK;
-}
-
-int qw_target_plan(struct qw_budget *b, const struct qw_model *m,
-                   const struct qw_target_params *p, uint64_t max_alloc,
-                   struct qw_err *err)
-{
-    struct sizes z;
-    int rc = plan_sizes(&z, m, p, max_alloc, err);
-    *b = z.budget;
-    return rc;
-}
-
-int qw_target_largest_context(const struct qw_model *m, const struct qw_target_params *p,
-                              uint64_t max_alloc, uint64_t free_bytes)
-{
-    struct qw_target_params q = *p;
-    struct qw_budget b;
-    struct qw_err err;
-    int low = 0, high = m->hp.n_ctx_train / QW_ATTN_BLOCK;
-    while (low < high) { /* budgets grow with the context */
-        const int mid = low + (high - low + 1) / 2;
-        q.context = mid * QW_ATTN_BLOCK;
-        if (qw_target_plan(&b, m, &q, max_alloc, &err) == QW_OK && b.total <= free_bytes)
-            low = mid;
-        else
-            high = mid - 1;
-    }
-    return low * QW_ATTN_BLOCK;
 }
 
 /* ---- the forward pass ---- */
@@ -215,7 +66,6 @@ static int emit_gdn(struct qw_target *t, struct qw_plan *p, int i, int rows,
 {
     const struct qw_layer *l = &t->m->layer[i];
     const struct qw_hparams *hp = &t->m->hp;
-    const struct work *w = &t->w;
     const struct qw_gdn_shape s = {.nk = hp->ssm_nk,
                                    .nv = hp->ssm_nv,
                                    .dk = hp->ssm_dk,
@@ -225,19 +75,23 @@ static int emit_gdn(struct qw_target *t, struct qw_plan *p, int i, int rows,
                                    .b0 = l->in.col[3],
                                    .ldu = l->in.cols,
                                    .eps = hp->eps};
-    cl_mem S = t->state->S[i], ring = t->state->ring[i];
-    int rc = qw_op_norm(p, w->x, l->attn_norm, w->cycle, hp->n_embd, hp->eps, l->in.want,
-                        &w->acts, rows, err);
+    const struct qw_gdn_state state = {.S = t->state->S[i],
+                                       .X = t->w[SPEC_S],
+                                       .tape = t->state->tape[i],
+                                       .ring = t->state->ring[i]};
+    int rc = qw_op_norm(p, t->w[X], l->attn_norm, t->w[CYCLE], hp->n_embd, hp->eps,
+                        l->in.want, &t->acts, rows, err);
     if (rc == QW_OK)
-        rc = qw_op_matmul(p, &l->in, &w->acts, w->cycle, w->y, l->in.cols, false, rows,
-                          err);
+        rc = qw_op_matmul(p, &l->in, &t->acts, t->w[CYCLE], t->w[Y], l->in.cols, false,
+                          rows, err);
     if (rc == QW_OK)
-        rc = qw_op_conv(p, &s, w->y, ring, l->conv, w->cycle, w->c, rows, err);
+        rc = qw_op_conv(p, &s, t->w[Y], state.ring, l->conv, t->w[CYCLE], t->w[C], rows,
+                        err);
     if (rc == QW_OK)
-        rc = qw_op_gdn(p, &s, l, w->c, w->y, S, ring, w->cycle, l->out.want, w->o,
-                       &w->acts, err);
-    return rc == QW_OK ? qw_op_matmul(p, &l->out, &w->acts, w->cycle, w->x, hp->n_embd,
-                                      true, rows, err)
+        rc = qw_op_gdn(p, &s, l, t->w[C], t->w[Y], &state, t->w[CYCLE], l->out.want,
+                       t->w[O], &t->acts, err);
+    return rc == QW_OK ? qw_op_matmul(p, &l->out, &t->acts, t->w[CYCLE], t->w[X],
+                                      hp->n_embd, true, rows, err)
                        : rc;
 }
 
@@ -247,7 +101,6 @@ static int emit_attn(struct qw_target *t, struct qw_plan *p, int i, int rows,
 {
     const struct qw_layer *l = &t->m->layer[i];
     const struct qw_hparams *hp = &t->m->hp;
-    const struct work *w = &t->w;
     struct qw_attn_shape s = t->z.attn;
     const struct qw_kv_page *page = &t->state->page[i * t->state->n_pages];
     const int pages = t->state->n_pages, bits = t->state->kv_bits;
@@ -255,19 +108,19 @@ static int emit_attn(struct qw_target *t, struct qw_plan *p, int i, int rows,
     s.k0 = l->in.col[1];
     s.v0 = l->in.col[2];
     s.ldy = l->in.cols;
-    int rc = qw_op_norm(p, w->x, l->attn_norm, w->cycle, hp->n_embd, hp->eps, l->in.want,
-                        &w->acts, rows, err);
+    int rc = qw_op_norm(p, t->w[X], l->attn_norm, t->w[CYCLE], hp->n_embd, hp->eps,
+                        l->in.want, &t->acts, rows, err);
     if (rc == QW_OK)
-        rc = qw_op_matmul(p, &l->in, &w->acts, w->cycle, w->y, l->in.cols, false, rows,
-                          err);
+        rc = qw_op_matmul(p, &l->in, &t->acts, t->w[CYCLE], t->w[Y], l->in.cols, false,
+                          rows, err);
     if (rc == QW_OK)
-        rc = qw_op_qk(p, &s, l, w->y, w->cs, w->cycle, page, pages, bits, w->q, w->qscale,
-                      rows, err);
+        rc = qw_op_qk(p, &s, l, t->w[Y], t->w[CS], t->w[CYCLE], page, pages, bits,
+                      t->w[Q], t->w[QSCALE], rows, err);
     if (rc == QW_OK)
-        rc = qw_op_attn(p, &s, w->y, w->q, w->qscale, w->cycle, page, pages, bits, w->ml,
-                        w->po, l->out.want, &w->acts, rows, err);
-    return rc == QW_OK ? qw_op_matmul(p, &l->out, &w->acts, w->cycle, w->x, hp->n_embd,
-                                      true, rows, err)
+        rc = qw_op_attn(p, &s, t->w[Y], t->w[Q], t->w[QSCALE], t->w[CYCLE], page, pages,
+                        bits, t->w[ML], t->w[PO], l->out.want, &t->acts, rows, err);
+    return rc == QW_OK ? qw_op_matmul(p, &l->out, &t->acts, t->w[CYCLE], t->w[X],
+                                      hp->n_embd, true, rows, err)
                        : rc;
 }
 
@@ -277,18 +130,31 @@ static int emit_ffn(struct qw_target *t, struct qw_plan *p, int i, int rows,
 {
     const struct qw_layer *l = &t->m->layer[i];
     const struct qw_hparams *hp = &t->m->hp;
-    const struct work *w = &t->w;
-    int rc = qw_op_norm(p, w->x, l->post_norm, w->cycle, hp->n_embd, hp->eps,
-                        l->gate_up.want, &w->acts, rows, err);
+    int rc = qw_op_norm(p, t->w[X], l->post_norm, t->w[CYCLE], hp->n_embd, hp->eps,
+                        l->gate_up.want, &t->acts, rows, err);
     if (rc == QW_OK)
-        rc = qw_op_matmul(p, &l->gate_up, &w->acts, w->cycle, w->y, l->gate_up.cols,
+        rc = qw_op_matmul(p, &l->gate_up, &t->acts, t->w[CYCLE], t->w[Y], l->gate_up.cols,
                           false, rows, err);
     if (rc == QW_OK)
-        rc = qw_op_swiglu(p, w->y, w->cycle, hp->n_ff, l->gate_up.cols, l->gate_up.col[0],
-                          l->gate_up.col[1], l->down.want, &w->acts, rows, err);
-    return rc == QW_OK ? qw_op_matmul(p, &l->down, &w->acts, w->cycle, w->x, hp->n_embd,
-                                      true, rows, err)
+        rc = qw_op_swiglu(p, t->w[Y], t->w[CYCLE], hp->n_ff, l->gate_up.cols,
+                          l->gate_up.col[0], l->gate_up.col[1], l->down.want, &t->acts,
+                          rows, err);
+    return rc == QW_OK ? qw_op_matmul(p, &l->down, &t->acts, t->w[CYCLE], t->w[X],
+                                      hp->n_embd, true, rows, err)
                        : rc;
+}
+
+/* Residual rows as they enter layer i become features. */
+static int emit_taps(struct qw_target *t, struct qw_plan *p, int i, int rows,
+                     struct qw_err *err)
+{
+    const int E = t->m->hp.n_embd;
+    int rc = QW_OK;
+    for (int k = 0; rc == QW_OK && k < t->p.n_taps; k++)
+        if (t->p.tap[k] == i)
+            rc = qw_op_tap(p, t->w[X], t->w[CYCLE], E, k * E, t->p.n_taps * E,
+                           t->p.tap_want, &t->features, rows, err);
+    return rc;
 }
 
 /* ids -> x: the trunk for `rows` rows. */
@@ -296,17 +162,26 @@ static int emit_trunk(struct qw_target *t, struct qw_plan *p, int rows,
                       struct qw_err *err)
 {
     const struct qw_hparams *hp = &t->m->hp;
-    const struct work *w = &t->w;
-    int rc = qw_op_embed(p, &t->m->embed, hp->n_vocab, w->cycle, w->x, rows, err);
+    const struct qw_acts hidden = {
+        .q = t->acts.q, .scale = t->acts.scale, .sum = t->acts.sum, .f = t->w[HIDDEN]};
+    int rc = qw_op_embed(p, &t->m->embed, hp->n_vocab, t->w[CYCLE], t->w[X], rows, err);
     for (int i = 0; rc == QW_OK && i < t->z.n_rope; i++)
-        rc = qw_op_rope_rows(p, t->rope[i], w->cycle, hp->n_rot, i * t->z.rope_page,
-                             (i + 1) * t->z.rope_page, w->cs, rows, err);
+        rc = qw_op_rope_rows(p, t->rope[i], t->w[CYCLE], hp->n_rot, i * t->z.rope_page,
+                             (i + 1) * t->z.rope_page, t->w[CS], rows, err);
     for (int i = 0; rc == QW_OK && i < hp->n_layer; i++) {
-        rc = hp->full[i] ? emit_attn(t, p, i, rows, err) : emit_gdn(t, p, i, rows, err);
+        rc = emit_taps(t, p, i, rows, err);
+        if (rc == QW_OK)
+            rc = hp->full[i] ? emit_attn(t, p, i, rows, err)
+                             : emit_gdn(t, p, i, rows, err);
         if (rc == QW_OK)
             rc = emit_ffn(t, p, i, rows, err);
     }
-    return rc;
+    if (rc == QW_OK)
+        rc = emit_taps(t, p, hp->n_layer, rows, err);
+    return rc == QW_OK && t->p.hidden
+               ? qw_op_norm(p, t->w[X], t->m->out_norm, t->w[CYCLE], hp->n_embd, hp->eps,
+                            2, &hidden, rows, err)
+               : rc;
 }
 
 /* x -> logits, argmax, for the head block's rows. Hidden rows are kept as floats when all
@@ -315,15 +190,24 @@ static int emit_head(struct qw_target *t, struct qw_plan *p, int rows, struct qw
 {
     const struct qw_hparams *hp = &t->m->hp;
     const struct qw_mat *head = qw_model_head(t->m);
-    const struct work *w = &t->w;
-    int rc = qw_op_norm(p, w->x, t->m->out_norm, w->head_cycle, hp->n_embd, hp->eps,
-                        head->want | (t->all_logits ? 2 : 0), &w->acts, rows, err);
+    cl_mem cycle = t->w[HEAD_CYCLE];
+    int rc = qw_op_norm(p, t->w[X], t->m->out_norm, cycle, hp->n_embd, hp->eps,
+                        head->want | (t->p.all_logits ? 2 : 0), &t->acts, rows, err);
     if (rc == QW_OK)
-        rc = qw_op_matmul(p, head, &w->acts, w->head_cycle, w->logits, head->cols, false,
-                          rows, err);
-    return rc == QW_OK ? qw_op_argmax(p, w->logits, w->head_cycle, hp->n_vocab,
-                                      head->cols, w->part, w->best, rows, err)
+        rc = qw_op_matmul(p, head, &t->acts, cycle, t->w[LOGITS], head->cols, false, rows,
+                          err);
+    return rc == QW_OK ? qw_op_argmax(p, t->w[LOGITS], cycle, hp->n_vocab, head->cols,
+                                      t->w[PART], t->w[BEST], rows, err)
                        : rc;
+}
+
+static int emit_verify(struct qw_target *t, struct qw_err *err)
+{
+    struct qw_plan *p = &t->verify;
+    int rc = qw_op_verify_begin(p, t->w[DRAFT], t->w[CYCLE], t->w[HEAD_CYCLE], err);
+    if (rc == QW_OK)
+        rc = emit_trunk(t, p, t->z.verify, err);
+    return rc == QW_OK ? emit_head(t, p, t->z.verify, err) : rc;
 }
 
 /* ---- open and close ---- */
@@ -359,67 +243,44 @@ static int fill_rope(struct qw_target *t, struct qw_err *err)
     return rc;
 }
 
-static void work_slots(struct qw_target *t, cl_mem *slot[N_WORK])
-{
-    struct work *w = &t->w;
-    cl_mem *all[N_WORK] = {
-        &w->cycle, &w->head_cycle, &w->x,      &w->y,          &w->c,       &w->o,
-        &w->q,     &w->qscale,     &w->ml,     &w->po,         &w->cs,      &w->logits,
-        &w->part,  &w->best,       &w->acts.q, &w->acts.scale, &w->acts.sum};
-    memcpy(slot, all, sizeof(all));
-}
-
 static int open_work(struct qw_target *t, struct qw_err *err)
 {
-    cl_mem *slot[N_WORK];
     int rc = QW_OK;
-    work_slots(t, slot);
     for (int i = 0; rc == QW_OK && i < N_WORK; i++)
-        rc = qw_dev_buffer(t->kern->dev, t->z.bytes[i], work_name[i], slot[i], err);
-    if (rc == QW_OK)
-        rc = qw_dev_buffer(t->kern->dev, float_acts_bytes(&t->z, t->m),
-                           "float activations", &t->w.acts.f, err);
+        if (t->z.bytes[i] > 0)
+            rc = qw_dev_buffer(t->kern->dev, t->z.bytes[i], work_name[i], &t->w[i], err);
+    t->acts = (struct qw_acts){t->w[AQ], t->w[ASCALE], t->w[ASUM], t->w[AF]};
+    t->features = (struct qw_acts){t->w[FQ], t->w[FSCALE], t->w[FSUM], t->w[FF]};
+    t->control = qw_alloc((size_t)(QW_CYC_IDS + t->z.rows), sizeof(int32_t));
+    t->best = qw_alloc((size_t)t->z.head_rows, 2 * sizeof(int32_t));
     return rc;
 }
 
-static int refuse_too_large(const struct sizes *z, const struct qw_model *m,
-                            const struct qw_target_params *p, const struct qw_dev *dev,
-                            struct qw_err *err)
+static int record(struct qw_target *t, struct qw_err *err)
 {
-    const uint64_t loaded = m->dev != NULL ? m->bytes : 0,
-                   need = z->budget.total - loaded;
-    if (need <= qw_dev_free_bytes(dev))
-        return QW_OK;
-    return qw_fail(
-        err, QW_EDEVICE,
-        "%s has too little memory: %llu bytes needed, %llu free; lower model.context "
-        "(largest that fits: %d), batch.prefill, kv.target = q8_0%s",
-        dev->name, (unsigned long long)need, (unsigned long long)qw_dev_free_bytes(dev),
-        qw_target_largest_context(m, p, dev->max_alloc, qw_dev_free_bytes(dev) + loaded),
-        dev->reserve ? ", device.memory_reserve" : "");
-}
-
-int qw_target_fits(const struct qw_model *m, const struct qw_target_params *p,
-                   const struct qw_dev *dev, struct qw_err *err)
-{
-    struct sizes z;
-    int rc = plan_sizes(&z, m, p, dev->max_alloc, err);
-    return rc == QW_OK ? refuse_too_large(&z, m, p, dev, err) : rc;
+    int rc = emit_trunk(t, &t->one, 1, err);
+    if (rc == QW_OK && t->z.prefill > 1)
+        rc = emit_trunk(t, &t->many, t->z.prefill, err);
+    if (rc == QW_OK)
+        rc = emit_head(t, &t->head, t->p.all_logits ? t->z.head_rows : 1, err);
+    return rc == QW_OK && t->z.verify > 1 ? emit_verify(t, err) : rc;
 }
 
 int qw_target_open(struct qw_target **out, struct qw_model *m, struct qw_kern *k,
                    const struct qw_target_params *p, struct qw_err *err)
 {
     struct qw_target *t = qw_alloc(1, sizeof(*t));
+    assert(p->verify <= QW_MAX_DRAFT + 1);
     t->m = m;
     t->kern = k;
-    t->all_logits = p->all_logits;
+    t->p = *p;
     qw_plan_init(&t->one, k);
     qw_plan_init(&t->many, k);
     qw_plan_init(&t->head, k);
-    int rc = plan_sizes(&t->z, m, p, k->dev->max_alloc, err);
+    qw_plan_init(&t->verify, k);
+    int rc = target_sizes(&t->z, m, p, k->dev->max_alloc, err);
     if (rc == QW_OK)
-        rc = refuse_too_large(&t->z, m, p, k->dev, err);
+        rc = target_refuse(&t->z, m, p, k->dev, err);
     if (rc == QW_OK)
         rc = qw_state_open(&t->state, k->dev, &m->hp, &t->z.attn, t->z.context,
                            p->kv_bits, err);
@@ -428,13 +289,7 @@ int qw_target_open(struct qw_target **out, struct qw_model *m, struct qw_kern *k
     if (rc == QW_OK)
         rc = fill_rope(t, err);
     if (rc == QW_OK)
-        rc = emit_trunk(t, &t->one, 1, err);
-    if (rc == QW_OK && t->z.rows > 1)
-        rc = emit_trunk(t, &t->many, t->z.rows, err);
-    if (rc == QW_OK)
-        rc = emit_head(t, &t->head, t->z.head_rows, err);
-    t->control = qw_alloc((size_t)(QW_CYC_IDS + t->z.rows), sizeof(int32_t));
-    t->best = qw_alloc((size_t)t->z.head_rows, 2 * sizeof(int32_t));
+        rc = record(t, err);
     if (rc != QW_OK)
         qw_target_close(t);
     else
@@ -447,16 +302,14 @@ void qw_target_close(struct qw_target *t)
     if (t == NULL)
         return;
     clFinish(t->kern->dev->queue); /* nothing may still read what is freed now */
-    cl_mem *slot[N_WORK];
-    work_slots(t, slot);
     for (int i = 0; i < N_WORK; i++)
-        qw_dev_release(t->kern->dev, slot[i]);
-    qw_dev_release(t->kern->dev, &t->w.acts.f);
+        qw_dev_release(t->kern->dev, &t->w[i]);
     for (int i = 0; t->rope != NULL && i < t->z.n_rope; i++)
         qw_dev_release(t->kern->dev, &t->rope[i]);
     qw_plan_free(&t->one);
     qw_plan_free(&t->many);
     qw_plan_free(&t->head);
+    qw_plan_free(&t->verify);
     qw_state_close(t->state);
     free(t->rope);
     free(t->control);
@@ -471,45 +324,133 @@ struct qw_state *qw_target_state(struct qw_target *t)
 
 int qw_target_prefill_rows(const struct qw_target *t)
 {
+    return t->z.prefill;
+}
+
+int qw_target_rows(const struct qw_target *t)
+{
     return t->z.rows;
+}
+
+int qw_target_verify_rows(const struct qw_target *t)
+{
+    return t->z.verify;
+}
+
+cl_mem qw_target_cycle(const struct qw_target *t)
+{
+    return t->w[CYCLE];
+}
+
+cl_mem qw_target_draft(const struct qw_target *t)
+{
+    return t->w[DRAFT];
+}
+
+cl_mem qw_target_best(const struct qw_target *t)
+{
+    return t->w[BEST];
+}
+
+const struct qw_acts *qw_target_features(const struct qw_target *t)
+{
+    return &t->features;
+}
+
+cl_mem qw_target_hidden(const struct qw_target *t)
+{
+    return t->w[HIDDEN];
 }
 
 /* ---- running ---- */
 
+/* The cycle block's header and its n ids; sure: rows that stay whatever happens. */
+static int write_cycle(struct qw_target *t, const int32_t *id, int n, int rows, int sure,
+                       struct qw_err *err)
+{
+    struct qw_state *s = t->state;
+    if (rows < 0 || rows > t->z.rows || s->pos + rows > t->z.budget.context)
+        return qw_fail(err, QW_EUSAGE,
+                       "%d rows at position %d do not fit a context of %d", rows, s->pos,
+                       t->z.budget.context);
+    assert(t->pending == 0 && s->stored <= s->pos);
+    t->control[QW_CYC_ROWS] = rows;
+    t->control[QW_CYC_POS] = s->pos;
+    t->control[QW_CYC_FIRST] = 0;
+    t->control[QW_CYC_SURE] = sure;
+    t->control[QW_CYC_STORED] = s->stored;
+    for (int i = 0; i < n; i++)
+        t->control[QW_CYC_IDS + i] = id[i];
+    return qw_dev_write(t->kern->dev, t->w[CYCLE], 0, t->control, 4 * u(QW_CYC_IDS + n),
+                        false, err);
+}
+
+static int write_head(struct qw_target *t, int rows, int first, struct qw_err *err)
+{
+    t->head_live = rows;
+    t->head_control[QW_CYC_ROWS] = rows;
+    t->head_control[QW_CYC_POS] = t->state->pos;
+    t->head_control[QW_CYC_FIRST] = first;
+    return qw_dev_write(t->kern->dev, t->w[HEAD_CYCLE], 0, t->head_control,
+                        sizeof(t->head_control), false, err);
+}
+
 int qw_target_forward(struct qw_target *t, const int32_t *id, int n, bool head,
                       struct qw_err *err)
 {
-    struct qw_dev *dev = t->kern->dev;
-    if (n < 1 || n > t->z.rows || t->state->pos + n > t->z.budget.context)
-        return qw_fail(err, QW_EUSAGE,
-                       "%d rows at position %d do not fit a context of %d", n,
-                       t->state->pos, t->z.budget.context);
-    t->control[QW_CYC_ROWS] = n;
-    t->control[QW_CYC_POS] = t->state->pos;
-    t->control[QW_CYC_FIRST] = 0;
-    memcpy(t->control + QW_CYC_IDS, id, (size_t)n * sizeof(*id));
+    const int live = t->p.all_logits ? n : 1;
     int rc =
-        qw_dev_write(dev, t->w.cycle, 0, t->control, 4 * u(QW_CYC_IDS + n), false, err);
+        n < 1 || n > t->z.prefill
+            ? qw_fail(err, QW_EUSAGE, "%d rows in a step of at most %d", n, t->z.prefill)
+            : write_cycle(t, id, n, n, n, err);
     if (rc == QW_OK)
         rc = qw_plan_run(n == 1 ? &t->one : &t->many, err);
-    if (rc == QW_OK && head) {
-        t->head_live = t->all_logits ? n : 1;
-        t->head_control[QW_CYC_ROWS] = t->head_live;
-        t->head_control[QW_CYC_POS] = t->state->pos;
-        t->head_control[QW_CYC_FIRST] = n - t->head_live;
-        rc = qw_dev_write(dev, t->w.head_cycle, 0, t->head_control,
-                          sizeof(t->head_control), false, err);
-        if (rc == QW_OK)
-            rc = qw_plan_run(&t->head, err);
-    }
-    if (rc == QW_OK)
+    if (rc == QW_OK && head)
+        rc = write_head(t, live, n - live, err);
+    if (rc == QW_OK && head)
+        rc = qw_plan_run(&t->head, err);
+    if (rc == QW_OK) {
+        qw_state_stored(t->state, n);
         qw_state_commit(t->state, n);
+    }
     return rc;
+}
+
+int qw_target_verify(struct qw_target *t, int32_t id, int most, struct qw_err *err)
+{
+    assert(most >= 0 && most < t->z.verify);
+    int rc = write_cycle(t, &id, 1, most + 1, 1, err);
+    if (rc == QW_OK)
+        rc = write_head(t, most + 1, 0, err);
+    if (rc == QW_OK)
+        rc = qw_plan_run(&t->verify, err);
+    if (rc == QW_OK) {
+        qw_state_stored(t->state, 1);
+        t->pending = most + 1;
+    }
+    return rc;
+}
+
+void qw_target_commit(struct qw_target *t, int count)
+{
+    assert(count >= 1 && count <= t->pending);
+    t->pending = 0;
+    qw_state_commit(t->state, count);
+}
+
+int qw_target_settle(struct qw_target *t, struct qw_err *err)
+{
+    int rc = write_cycle(t, NULL, 0, 0, 0, err);
+    if (rc == QW_OK)
+        rc = qw_plan_run(&t->one, err);
+    if (rc == QW_OK)
+        qw_state_stored(t->state, 0);
+    return rc == QW_OK ? qw_target_wait(t, err) : rc;
 }
 
 int qw_target_read_argmax(struct qw_target *t, int32_t *id, int rows, struct qw_err *err)
 {
-    int rc = qw_dev_read(t->kern->dev, t->w.best, 0, t->best, 8 * u(rows), err);
+    int rc = qw_dev_read(t->kern->dev, t->w[BEST], 0, t->best, 8 * u(rows), err);
     for (int r = 0; rc == QW_OK && r < rows; r++) {
         if (t->best[2 * r + 1] != 1)
             rc = qw_fail(err, QW_EDEVICE,
@@ -526,15 +467,27 @@ int qw_target_read_logits(struct qw_target *t, float *logits, int rows,
     const uint64_t n = u(t->m->hp.n_vocab), ld = u(qw_model_head(t->m)->cols);
     int rc = QW_OK;
     for (int r = 0; rc == QW_OK && r < rows; r++)
-        rc = qw_dev_read(t->kern->dev, t->w.logits, u(r) * ld * 4, logits + u(r) * n,
+        rc = qw_dev_read(t->kern->dev, t->w[LOGITS], u(r) * ld * 4, logits + u(r) * n,
                          n * 4, err);
+    return rc;
+}
+
+int qw_target_read_fed(struct qw_target *t, int32_t *id, int *rows, struct qw_err *err)
+{
+    int32_t block[QW_CYC_IDS + QW_MAX_DRAFT + 1];
+    int rc = qw_dev_read(t->kern->dev, t->w[CYCLE], 0, block,
+                         4 * u(QW_CYC_IDS + t->z.verify), err);
+    if (rc == QW_OK) {
+        *rows = block[QW_CYC_ROWS];
+        memcpy(id, block + QW_CYC_IDS, (size_t)*rows * sizeof(*id));
+    }
     return rc;
 }
 
 int qw_target_read_hidden(struct qw_target *t, float *hidden, int rows,
                           struct qw_err *err)
 {
-    return qw_dev_read(t->kern->dev, t->w.acts.f, 0, hidden,
+    return qw_dev_read(t->kern->dev, t->w[AF], 0, hidden,
                        u(rows) * u(t->m->hp.n_embd) * 4, err);
 }
 

@@ -12,11 +12,20 @@ struct qw_target_params {
     int kv_bits;     /* 8, 16, 32 */
     bool all_logits; /* logits of every row of a step, not of its last alone (tests,
                         scoring) */
+    int verify;      /* rows of the widest verify step, drafts + 1; 0: none */
+    /* What the drafter reads of every row: residual rows entering layers tap[0..n_taps)
+     * side by side, as activations (tap_want as in qw_mat); the normed hidden row. */
+    const int *tap;
+    int n_taps, tap_want;
+    bool hidden;
+    /* Of the drafter: all its bytes, and those already on the device. */
+    uint64_t drafter_bytes, drafter_loaded;
 };
 
 /* Bytes by part, all known before anything is loaded. */
 struct qw_budget {
-    uint64_t weights, kv, gdn, conv, activations, attention, logits, rope, control, total;
+    uint64_t weights, drafter, kv, gdn, conv, activations, attention, logits, rope,
+        control, total;
     int context, prefill,
         n_pages; /* in force: prefill shrinks to fit a small largest buffer */
 };
@@ -44,15 +53,37 @@ struct qw_state *qw_target_state(struct qw_target *t);
 int qw_target_prefill_rows(const struct qw_target *t);
 
 /* Feed n <= prefill ids at the committed position and commit them. Enqueues only; head:
- * also computes logits of the last row (all rows with all_logits) and their argmax. */
+ * also computes logits of the last row (all rows with all_logits) and their argmax. The
+ * caller waits (or reads) before the next forward or verify. */
 int qw_target_forward(struct qw_target *t, const int32_t *id, int n, bool head,
                       struct qw_err *err);
-/* Wait and read what the last forward with head made: ids of the largest logit [rows];
- * QW_EDEVICE when a row is not finite. rows = 1 unless all_logits. */
+/* Feed id at the committed position and up to `most` tokens of the draft block behind it,
+ * most < verify; logits and argmax of every row. Enqueues only. Row 0 is certain;
+ * qw_target_commit says how many rows stay, at least one. */
+int qw_target_verify(struct qw_target *t, int32_t id, int most, struct qw_err *err);
+void qw_target_commit(struct qw_target *t, int count);
+/* A forward of no rows: S becomes that of the committed position. */
+int qw_target_settle(struct qw_target *t, struct qw_err *err);
+
+/* Buffers of the last step, for the drafter's own plans: the block with its rows and ids,
+ * the argmax of its head [rows][2], features and hidden rows (NULL when not asked for).
+ */
+cl_mem qw_target_cycle(const struct qw_target *t);
+cl_mem qw_target_draft(const struct qw_target *t); /* cycle.h; drafters fill it */
+cl_mem qw_target_best(const struct qw_target *t);
+const struct qw_acts *qw_target_features(const struct qw_target *t);
+cl_mem qw_target_hidden(const struct qw_target *t);
+int qw_target_rows(const struct qw_target *t); /* of the widest step */
+int qw_target_verify_rows(const struct qw_target *t);
+
+/* Wait and read what the last head made: ids of the largest logit [rows]; QW_EDEVICE when
+ * a row is not finite. rows = 1 after a forward unless all_logits. */
 int qw_target_read_argmax(struct qw_target *t, int32_t *id, int rows, struct qw_err *err);
 /* Wait and read rows of logits [rows][n_vocab]. */
 int qw_target_read_logits(struct qw_target *t, float *logits, int rows,
                           struct qw_err *err);
+/* Wait and read what a verify step fed: its rows (the return of *rows) and their ids. */
+int qw_target_read_fed(struct qw_target *t, int32_t *id, int *rows, struct qw_err *err);
 /* Wait and read the normed hidden rows [rows][n_embd] the last head read (all_logits
  * only). */
 int qw_target_read_hidden(struct qw_target *t, float *hidden, int rows,

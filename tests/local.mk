@@ -101,3 +101,6 @@ CLEANFILES += tests/vocab-248k.gguf
 check_PROGRAMS += tests/test_hash
 TESTS += tests/test_hash
 tests_test_hash_SOURCES = tests/test_hash.c tests/check.h
+check_PROGRAMS += tests/test_tape
+TESTS += tests/test_tape
+tests_test_tape_SOURCES = tests/test_tape.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h

@@ -92,8 +92,16 @@ generic/conv.cl|--small conv|/part\[lane\]/,/float s/s/barrier(CLK_LOCAL_MEM_FEN
 generic/gdn.cl|--small gdn|s/e = head % nk/e = head * nk \/ nv/
 generic/gdn.cl|--small gdn|s/beta \* (v - /(beta * v - /
 generic/gdn.cl|--small gdn|s/(float)QW_DK + eps/(float)QW_DK/
-generic/gdn.cl|--small gdn|s/c0 = fma(Si\[j \* 16\] \* decay/c0 = fma(Si[j * 16]/
-generic/gdn.cl|--small gdn|s/vload16(i + 3, S) \* decay/vload16(i + 3, S)/
+generic/gdn.cl|--small gdn|s/c0 = fma(from\[j \* 16\] \* decay/c0 = fma(from[j * 16]/
+generic/gdn.cl|--small gdn|s/vload16(i + 3, from) \* decay/vload16(i + 3, from)/
+generic/gdn.cl|--small gdn_tape|s/t <= sure ? Sh/t < sure ? Sh/
+generic/gdn.cl|--small gdn_tape|s/t < sure ? Sh/t <= sure ? Sh/
+generic/gdn.cl|--small gdn_tape|s/(t <= sure ? S : X)/(t < sure ? S : X)/
+generic/gdn.cl|--small gdn_tape|s/vload16(i, S) \* decay), i, S/vload16(i, S)), i, S/
+generic/gdn.cl|--small gdn_tape|s/vload16(s, tp + (nk + head)/vload16(s, tp + (nk + e)/
+generic/gdn.cl|--small gdn_tape|s/p = cycle\[QW_CYC_STORED\]; p < pos/p = cycle[QW_CYC_STORED]; p < pos - 1/
+generic/gdn.cl|gdn_tape|s/pos % QW_TAPE_RING/pos % (QW_TAPE_RING \/ 4)/
+generic/gdn.cl|--small gdn_tape|s/if (head < nk)/if (head < nk - 1)/
 generic/gdn.cl|gdn_splits|s/max(0, rows - QW_CONV_RING)/max(0, rows - QW_CONV_RING + 1)/
 generic/gdn.cl|--small gdn|s/+ heads - 1) \/ heads/) \/ heads/
 generic/gdn.cl|gdn|/a0, b0, &decay, &beta);/,/float c0/s/barrier(CLK_LOCAL_MEM_FENCE);//

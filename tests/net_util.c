@@ -5,6 +5,8 @@
 #include <math.h>
 #include <sys/stat.h>
 
+#include "cycle.h"
+
 /* ---- device, kernels, networks ---- */
 
 enum { MAX_PROGRAMS = 16 };
@@ -75,7 +77,8 @@ void net_open(struct net *n, const char *path, const struct net_opts *o)
     const struct qw_target_params p = {.context = o->context,
                                        .prefill = o->prefill,
                                        .kv_bits = o->kv_bits,
-                                       .all_logits = o->all_logits};
+                                       .all_logits = o->all_logits,
+                                       .verify = o->verify};
     OK(qw_gguf_open(&n->file, path, &err));
     OK(qw_model_plan(&n->model, n->file, net_dev()->max_alloc, &err));
     OK(qw_model_load(n->model, net_dev(), false, &err));
@@ -107,6 +110,20 @@ void net_feed(struct net *n, const int32_t *id, int count, int chunk, float *log
         else
             OK(qw_target_wait(n->t, &err));
     }
+}
+
+void net_verify(struct net *n, int32_t id, const int32_t *draft, int drafts, int count,
+                float *logits)
+{
+    int32_t block[QW_DRAFT_IDS + QW_MAX_DRAFT] = {drafts};
+    memcpy(block + QW_DRAFT_IDS, draft, (size_t)drafts * sizeof(*draft));
+    OK(qw_dev_write(net_dev(), qw_target_draft(n->t), 0, block, sizeof(block), true,
+                    &err));
+    OK(qw_target_verify(n->t, id, drafts, &err));
+    if (logits != NULL)
+        OK(qw_target_read_logits(n->t, logits, drafts + 1, &err));
+    OK(qw_target_wait(n->t, &err));
+    qw_target_commit(n->t, count);
 }
 
 /* ---- files and programs ---- */

@@ -25,6 +25,7 @@ struct net {
 struct net_opts {
     int kv_bits, context, prefill;
     bool gpu_shape, all_logits;
+    int verify; /* rows of the widest verify step */
 };
 
 /* One device and one kernel program per (head sizes, cache type, shape) serve all
@@ -37,6 +38,11 @@ void net_reset(struct net *n);
 /* Feed count ids, chunk at a time; logits: NULL, or [count][n_vocab] of all_logits
  * networks. */
 void net_feed(struct net *n, const int32_t *id, int count, int chunk, float *logits);
+
+/* Verify id and `drafts` tokens behind it at the committed position; keep `count` rows.
+ * logits: NULL, or [drafts + 1][n_vocab]. */
+void net_verify(struct net *n, int32_t id, const int32_t *draft, int drafts, int count,
+                float *logits);
 
 /* A file of the source folder; a file of the test's own folder, which is deleted at the
  * end. The text is the caller's to free. */

@@ -14,6 +14,7 @@ void numbers(void);
 void conv(void);
 void gdn(void);
 void gdn_splits(void);
+void gdn_tape(void);
 void gdn_gates(void);
 void l2_norm(void);
 /* test_kernels_attn.c */

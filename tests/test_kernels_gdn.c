@@ -157,62 +157,95 @@ struct gdn_run {
     const struct seq *q;
     struct qw_layer l;
     const float *c; /* [n][width] */
-    float *S;       /* the reference's state, moved on */
+    float *S;       /* the reference's state as of pos */
     double *Sd;
-    cl_mem dev_S[2], ring[2];
-    int pos;
+    float *ring; /* what the rows fed so far leave there */
+    struct qw_gdn_state dev[2];
+    int pos, stored;
 };
 
 static struct gdn_run gdn_start(const struct seq *q, int pos)
 {
     const int dk = q->c->dk;
-    const size_t state = (size_t)(NV * dk * dk);
-    struct gdn_run g = {.q = q, .pos = pos};
+    const size_t state = (size_t)(NV * dk * dk), ring = (size_t)(QW_CONV_RING * q->width);
+    struct gdn_run g = {.q = q, .pos = pos, .stored = pos};
     float *first = ku_alloc(state * 4);
     g.c = ku_floats((size_t)q->n * (size_t)q->width, 0.4f);
     g.S = ku_floats(state, 0.5f);
     g.Sd = ku_alloc(state * 8);
+    g.ring = make_ring(q, pos);
     for (size_t i = 0; i < state; i++)
         g.Sd[i] = g.S[i];
     state_to_device(g.S, dk, first);
     g.l.dt = ku_put(q->dt, NV * 4);
     g.l.a = ku_put(q->a, NV * 4);
     g.l.ssm_norm = ku_put(q->norm, (size_t)dk * 4);
-    for (int cpu = 0; cpu < 2; cpu++) {
-        g.dev_S[cpu] = ku_put(first, state * 4);
-        g.ring[cpu] =
-            ku_put(make_ring(q, pos), (size_t)QW_CONV_RING * (size_t)q->width * 4);
-    }
+    for (int cpu = 0; cpu < 2; cpu++)
+        g.dev[cpu] = (struct qw_gdn_state){
+            .S = ku_put(first, state * 4),
+            .X = ku_new(state * 4),
+            .tape = ku_new((size_t)QW_TAPE_RING * (size_t)((NK + NV) * dk + NV) * 4),
+            .ring = ku_put(g.ring, ring * 4)};
     return g;
 }
 
-/* Rows pos .. pos + live - 1 in one launch, both shapes, everything compared. */
-static void gdn_step(struct gdn_run *g, int live, int rows, int want)
+/* The rows to feed: those of the timeline, and from `keep` on others, which must leave
+ * nothing behind. */
+static float *fed_rows(const float *x, int ld, int pos, int keep, int live)
+{
+    float *y = ku_floats((size_t)(live + 1) * (size_t)ld, 0.7f);
+    memcpy(y, x + (size_t)pos * (size_t)ld, (size_t)keep * (size_t)ld * 4);
+    return y;
+}
+
+/* One launch of `live` rows at pos, both shapes, of which `sure` are taken into S at once
+ * and `keep` stay; everything compared. */
+static void gdn_verify(struct gdn_run *g, int live, int rows, int sure, int keep,
+                       int want)
 {
     const struct seq *q = g->q;
     const int dk = q->c->dk, vd = NV * dk, pos = g->pos;
     const size_t state = (size_t)(vd * dk), ring = (size_t)(QW_CONV_RING * q->width);
     const struct ref_gdn ref = {NK,      NV,       dk,    q->s.ldu, q->s.z0, q->s.a0,
                                 q->s.b0, q->s.eps, q->dt, q->a,     q->norm};
-    float *f = ku_alloc((size_t)(rows * vd) * 4), *S = ku_alloc(state * 4);
-    double *d = ku_alloc((size_t)(rows * vd) * 8);
-    for (int t = 0; t < live; t++)
-        for (int h = 0; h < NV; h++) {
-            const float *c = g->c + (pos + t) * q->width,
-                        *u = q->u + (pos + t) * q->s.ldu;
-            ref_gdn_f(&ref, h, c, u, g->S + h * dk * dk, f + t * vd + h * dk);
-            ref_gdn_d(&ref, h, c, u, g->Sd + h * dk * dk, d + t * vd + h * dk);
+    float *f = ku_alloc((size_t)(rows * vd + 1) * 4), *S = ku_alloc(state * 4);
+    float *run = ku_alloc(state * 4), *fc = fed_rows(g->c, q->width, pos, keep, live);
+    float *fu = fed_rows(q->u, q->s.ldu, pos, keep, live);
+    double *d = ku_alloc((size_t)(rows * vd + 1) * 8), *rund = ku_alloc(state * 8);
+    memcpy(run, g->S, state * 4);
+    memcpy(rund, g->Sd, state * 8);
+    for (int t = 0; t <= live; t++) {
+        if (t == sure)
+            state_to_device(run, dk, S);
+        if (t == keep) {
+            memcpy(g->S, run, state * 4);
+            memcpy(g->Sd, rund, state * 8);
         }
-    state_to_device(g->S, dk, S);
-    g->pos += live;
+        if (t == live)
+            break;
+        memcpy(g->ring + (pos + t) % QW_CONV_RING * q->width, fu + t * q->s.ldu,
+               (size_t)q->width * 4);
+        for (int h = 0; h < NV; h++) {
+            const float *c = fc + t * q->width, *u = fu + t * q->s.ldu;
+            ref_gdn_f(&ref, h, c, u, run + h * dk * dk, f + t * vd + h * dk);
+            ref_gdn_d(&ref, h, c, u, rund + h * dk * dk, d + t * vd + h * dk);
+        }
+    }
+    int32_t *block = ku_alloc(QW_CYC_IDS * 4);
+    block[QW_CYC_ROWS] = live;
+    block[QW_CYC_POS] = pos;
+    block[QW_CYC_SURE] = sure;
+    block[QW_CYC_STORED] = g->stored;
+    g->stored = pos + sure;
+    g->pos += keep;
     for (int cpu = 0; cpu < 2; cpu++) {
         struct qw_plan p;
         struct qw_err err;
         const struct qw_acts a = ku_acts(rows, vd);
         qw_plan_init(&p, ku_kern(q->config, cpu));
-        ku_must(qw_op_gdn(&p, &q->s, &g->l, put_rows(g->c, q->width, pos, live, rows),
-                          put_rows(q->u, q->s.ldu, pos, live, rows), g->dev_S[cpu],
-                          g->ring[cpu], ku_cycle(live, pos, 0, NULL, 0), want,
+        ku_must(qw_op_gdn(&p, &q->s, &g->l, put_rows(fc, q->width, 0, live, rows),
+                          put_rows(fu, q->s.ldu, 0, live, rows), &g->dev[cpu],
+                          ku_put(block, QW_CYC_IDS * 4), want,
                           ku_new((size_t)(rows * vd) * 4), &a, &err),
                 &err, "gdn");
         ku_run(&p);
@@ -220,15 +253,19 @@ static void gdn_step(struct gdn_run *g, int live, int rows, int want)
         if (want & 2)
             ku_near("gdn", ku_get(a.f, (size_t)(live * vd) * 4), d, (size_t)(live * vd),
                     2e-4);
-        ku_same(cpu ? "S cpu" : "S gpu", ku_get(g->dev_S[cpu], state * 4), S, state);
-        ku_same_bytes("ring", ku_get(g->ring[cpu], ring * 4), make_ring(q, g->pos),
-                      ring * 4);
+        ku_same(cpu ? "S cpu" : "S gpu", ku_get(g->dev[cpu].S, state * 4), S, state);
+        ku_same_bytes("ring", ku_get(g->dev[cpu].ring, ring * 4), g->ring, ring * 4);
     }
     for (size_t i = 0; i < state; i += 7) /* f32 all the way (trap 19) */
         if (fabs(g->Sd[i] - (double)g->S[i]) > 1e-5 * (1.0 + fabs(g->Sd[i]))) {
             CHECK(false, "S[%zu] = %g, in double %g", i, (double)g->S[i], g->Sd[i]);
             break;
         }
+}
+
+static void gdn_step(struct gdn_run *g, int live, int rows, int want)
+{
+    gdn_verify(g, live, rows, live, live, want);
 }
 
 void gdn(void)
@@ -256,6 +293,28 @@ void gdn_splits(void)
     struct gdn_run g = gdn_start(&q, 0);
     for (int i = 0; i < (ku_small ? 2 : N_LIVE); i++)
         gdn_step(&g, live[i], live[i] + i % 3, 3);
+    ku_reset();
+}
+
+/* The tape: every (rows, rows kept) of a verify step, each twice in a row, around the
+ * wraps of the tape; reject all, accept all, then nothing more (a step of no rows), then
+ * a step of certain rows; rows whose place in S is not yet decided never reach it. */
+void gdn_tape(void)
+{
+    const struct seq q = make_seq(ku_small ? KU_64_F16 : KU_128_F32, 2500);
+    struct gdn_run g = gdn_start(&q, 0);
+    const int widest = ku_small ? 3 : QW_MAX_DRAFT + 1;
+    for (int live = 1; live <= widest; live += live < 8 ? 1 : 4)
+        for (int keep = 1; keep <= live; keep += live < 8 ? 1 : 3) {
+            gdn_verify(&g, live, live + keep % 2, 1, keep, 2);
+            gdn_verify(&g, live, widest, 1, keep, 2);
+            if (keep == live)
+                gdn_step(&g, 0, 1, 2);
+            if (keep == 2)
+                gdn_step(&g, 3, 3, 2);
+        }
+    gdn_verify(&g, 2, 4, 0, 0, 1); /* certain of nothing, and nothing stays */
+    gdn_step(&g, 1, 1, 2);
     ku_reset();
 }
 

@@ -37,3 +37,23 @@ qw_norm(global const float *x, global const float *w, global const int *cycle, i
         }
     }
 }
+
+/* qw_tap: x [rows][n] f32 as columns [col, col + n) of wider rows [ld] of activations, rounded to blocks
+ * as above without a norm.
+ * Launch: dimension 0 = blocks of 32 (n/32 of them, any local size), dimension 1 = rows. */
+kernel void qw_tap(global const float *x, global const int *cycle, int n, int col, int ld, int want,
+                   global qw_act *q, global float *scale, global int *sum, global float *f)
+{
+    const int b = (int)get_global_id(0), row = (int)get_global_id(1);
+    if (row >= cycle[QW_CYC_ROWS] || b >= n / 32)
+        return;
+    global const float *src = x + (size_t)row * n + 32 * b;
+    const float16 lo = vload16(0, src), hi = vload16(1, src);
+    const size_t block = ((size_t)row * ld + col) / 32 + b;
+    if (want & 1)
+        qw_quant_block(lo, hi, block, q, scale, sum);
+    if (want & 2) {
+        vstore16(lo, 2 * block, f);
+        vstore16(hi, 2 * block + 1, f);
+    }
+}

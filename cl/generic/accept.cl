@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The two ends of a verify step, one item each; blocks of cycle.h, ints only.
+ * qw_verify_begin: the draft's tokens become rows 1.. of the step, at most as many as the host left
+ * room for (it wrote ROWS as the most rows, and row 0's id); head gets the same number of rows.
+ * qw_accept: best [rows][2] = (id, finite) per row. Row r decides a token; while that is the token row
+ * r + 1 was fed, row r + 1 counts too. The block `next` of the following proposal then starts behind
+ * the tokens decided, with the last of them as its row 0. */
+kernel void qw_verify_begin(global const int *draft, global int *cycle, global int *head)
+{
+    const int k = max(0, min(draft[QW_DRAFT_COUNT], cycle[QW_CYC_ROWS] - 1));
+    for (int i = 0; i < k; i++)
+        cycle[QW_CYC_IDS + 1 + i] = draft[QW_DRAFT_IDS + i];
+    cycle[QW_CYC_ROWS] = k + 1;
+    head[QW_CYC_ROWS] = k + 1;
+}
+
+kernel void qw_accept(global const int *cycle, global const int *best, global int *result,
+                      global int *next)
+{
+    const int rows = cycle[QW_CYC_ROWS];
+    int n = 0, finite = 1;
+    for (bool more = true; more; n++) {
+        const int id = best[2 * n];
+        finite &= best[2 * n + 1];
+        result[QW_RES_IDS + n] = id;
+        more = n + 1 < rows && id == cycle[QW_CYC_IDS + n + 1];
+    }
+    result[QW_RES_DRAFTED] = rows - 1;
+    result[QW_RES_COUNT] = n;
+    result[QW_RES_FINITE] = finite;
+    next[QW_CYC_POS] = cycle[QW_CYC_POS] + n;
+    next[QW_CYC_IDS] = result[QW_RES_IDS + n - 1];
+}
