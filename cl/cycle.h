@@ -36,4 +36,11 @@ enum {
     QW_TAPE_RING = 32, /* GDN tape rows, indexed by position: twice the widest verify step */
     QW_CONV_RING = 64 /* rows of pre-convolution history, indexed by position */
 };
+
+/* What a product does with its result. */
+enum {
+    QW_STORE,
+    QW_ADD_TO,
+    QW_TOP, /* keep the best of each tile of 16 columns */
+};
 #endif

@@ -97,6 +97,17 @@ static json_t *json_ids(const struct qw_tokens *t)
     return a;
 }
 
+static json_t *json_speculation(const struct qw_speculation *p)
+{
+    json_t *each = json_array();
+    for (int i = 0; i < p->n_max; i++)
+        json_array_append_new(each, json_integer(p->per_position[i]));
+    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:f}", "method", p->method, "cycles",
+                     (json_int_t)p->cycles, "drafted", (json_int_t)p->drafted, "accepted",
+                     (json_int_t)p->accepted, "per_position", each, "mean_emitted",
+                     p->mean_emitted);
+}
+
 static void print_json(struct qw_engine *e, const struct qw_tokens *prompt,
                        const struct qw_result *r)
 {
@@ -107,13 +118,11 @@ static void print_json(struct qw_engine *e, const struct qw_tokens *prompt,
     json_t *timings = json_pack("{s:f, s:f, s:f, s:f}", "load_ms", qw_engine_load_ms(e),
                                 "ttft_ms", r->ttft_ms, "decode_tok_s", r->decode_tok_s,
                                 "prefill_tok_s", r->prefill_tok_s);
-    json_t *speculation = json_pack("{s:s, s:i, s:i, s:i, s:[], s:f}", "method", "none",
-                                    "cycles", 0, "drafted", 0, "accepted", 0,
-                                    "per_position", "mean_emitted", r->ids.n ? 1.0 : 0.0);
-    json_t *root = json_pack(
-        "{s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "text", qw_cmd_json_text(r->text),
-        "prompt_ids", json_ids(prompt), "ids", json_ids(&r->ids), "finish_reason",
-        r->finish_reason, "usage", usage, "timings", timings, "speculation", speculation);
+    json_t *root =
+        json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "text",
+                  qw_cmd_json_text(r->text), "prompt_ids", json_ids(prompt), "ids",
+                  json_ids(&r->ids), "finish_reason", r->finish_reason, "usage", usage,
+                  "timings", timings, "speculation", json_speculation(&r->speculation));
     if (r->logits_sha256[0] != '\0')
         json_object_set_new(root, "logits_sha256", json_string(r->logits_sha256));
     json_object_set_new(root, "identity", qw_engine_identity(e, false));
@@ -123,6 +132,7 @@ static void print_json(struct qw_engine *e, const struct qw_tokens *prompt,
 static void print_statistics(const struct qw_cmd *c, struct qw_engine *e,
                              const struct qw_result *r)
 {
+    const struct qw_speculation *p = &r->speculation;
     if (!c->json && r->text_len > 0 && r->text[r->text_len - 1] != '\n' && isatty(1))
         putchar('\n');
     fflush(stdout);
@@ -134,6 +144,11 @@ static void print_statistics(const struct qw_cmd *c, struct qw_engine *e,
         "prefill %.1f tok/s, decode %.1f tok/s\n",
         r->prompt_tokens, r->ids.n, r->finish_reason, qw_engine_load_ms(e), r->ttft_ms,
         r->prefill_tok_s, r->decode_tok_s);
+    if (strcmp(p->method, "none") != 0)
+        fprintf(stderr,
+                "qwenrun: %s drafts: %lld of %lld accepted in %lld cycles, %.2f tokens "
+                "a cycle\n",
+                p->method, p->accepted, p->drafted, p->cycles, p->mean_emitted);
     if (r->logits_sha256[0] != '\0' && !c->json)
         fprintf(stderr, "qwenrun: logits_sha256 %s\n", r->logits_sha256);
 }

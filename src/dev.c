@@ -350,6 +350,23 @@ int qw_dev_read(struct qw_dev *d, cl_mem buf, uint64_t at, void *dst, uint64_t s
     return rc == CL_SUCCESS ? QW_OK : qw_dev_fail(err, rc, "clEnqueueReadBuffer");
 }
 
+int qw_dev_read_later(struct qw_dev *d, cl_mem buf, uint64_t at, void *dst, uint64_t size,
+                      cl_event *done, struct qw_err *err)
+{
+    cl_int rc =
+        clEnqueueReadBuffer(d->queue, buf, CL_FALSE, at, size, dst, 0, NULL, done);
+    return rc == CL_SUCCESS ? QW_OK : qw_dev_fail(err, rc, "clEnqueueReadBuffer");
+}
+
+int qw_dev_wait(struct qw_dev *d, cl_event done, struct qw_err *err)
+{
+    cl_int rc = clFlush(d->queue); /* what stands behind it starts as well */
+    if (rc == CL_SUCCESS)
+        rc = clWaitForEvents(1, &done);
+    clReleaseEvent(done);
+    return rc == CL_SUCCESS ? QW_OK : qw_dev_fail(err, rc, "clWaitForEvents");
+}
+
 int qw_dev_finish(struct qw_dev *d, struct qw_err *err)
 {
     cl_int rc = clFinish(d->queue);

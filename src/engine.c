@@ -23,6 +23,7 @@ struct qw_target_params qw_engine_target_params(const struct qw_engine *e)
 {
     return (struct qw_target_params){.context = e->opt->model.context,
                                      .prefill = e->opt->batch.prefill,
+                                     .verify = qw_engine_draft_rows(e),
                                      .kv_bits = kv_bits(e->opt)};
 }
 
@@ -80,15 +81,6 @@ static const char *kernel_choice(const void *arg, const char *op)
  */
 static int refuse_unready(const struct qw_options *o, struct qw_err *err)
 {
-    if (by_user(o, QW_OPT_model_draft) && o->model.draft != NULL &&
-        strcmp(o->text[QW_OPT_model_draft], "auto") != 0)
-        return qw_fail(err, QW_EUSAGE,
-                       "model.draft: this version cannot draft yet; use none");
-    if (by_user(o, QW_OPT_speculation_method) &&
-        strcmp(o->speculation.method, "none") != 0 &&
-        strcmp(o->text[QW_OPT_speculation_method], "auto") != 0)
-        return qw_fail(err, QW_EUSAGE,
-                       "speculation.method: this version cannot draft yet; use none");
     if (by_user(o, QW_OPT_model_pack) && o->model.pack != NULL)
         return qw_fail(err, QW_EUSAGE,
                        "model.pack: this version has no pack files yet; use off");

@@ -4,6 +4,7 @@
 #define QW_ENGINE_H
 
 #include "chat.h"
+#include "drafter.h"
 #include "options.h"
 #include "qwenrun.h"
 #include "sample.h"
@@ -27,6 +28,12 @@ struct qw_engine {
 
 struct qw_target_params qw_engine_target_params(const struct qw_engine *e);
 struct qw_sampling qw_engine_sampling(const struct qw_engine *e);
+bool qw_engine_adaptive(const struct qw_engine *e);
+/* Rows of the widest verify step; 0: no drafting. */
+int qw_engine_draft_rows(const struct qw_engine *e);
+/* A drafter of the options' kind over t; *out stays as it is when there is none. */
+int qw_engine_drafter(struct qw_engine *e, struct qw_target *t, struct qw_drafter **out,
+                      struct qw_err *err);
 int qw_engine_context(const struct qw_engine *e);
 int qw_engine_max_tokens(const struct qw_engine *e);
 int qw_engine_thinking_budget(const struct qw_engine *e); /* 0: none */

@@ -5,14 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
-
-struct qw_session {
-    struct qw_engine *e;
-    struct qw_target *target;
-    struct qw_sampler *sampler;
-    float *logits; /* one row, read back only when a row is needed on the host */
-};
+#include "session.h"
 
 /* What is made so far: text that is final, text held back for a stop text, the hash. */
 struct run {
@@ -27,63 +20,13 @@ struct run {
     double start, first, last;
 };
 
-static int open_session(struct qw_session **out, struct qw_engine *e, bool scoring,
-                        struct qw_err *err)
-{
-    struct qw_session *s = qw_alloc(1, sizeof(*s));
-    struct qw_target_params p = qw_engine_target_params(e);
-    struct qw_sampling sampling = qw_engine_sampling(e);
-    s->e = e;
-    p.all_logits = scoring;
-    int rc = qw_target_open(&s->target, e->model, e->kern, &p, err);
-    if (rc == QW_OK) {
-        s->sampler = qw_sampler_open(&sampling, e->model->hp.n_vocab);
-        s->logits = qw_alloc((size_t)e->model->hp.n_vocab, sizeof(float));
-        rc = qw_target_wait(s->target, err);
-    }
-    if (rc != QW_OK)
-        qw_session_close(s);
-    else
-        *out = s;
-    return rc;
-}
-
-int qw_session_open(struct qw_session **out, struct qw_engine *e, struct qw_err *err)
-{
-    return open_session(out, e, false, err);
-}
-
-int qw_session_open_scoring(struct qw_session **out, struct qw_engine *e,
-                            struct qw_err *err)
-{
-    return open_session(out, e, true, err);
-}
-
-void qw_session_close(struct qw_session *s)
-{
-    if (s == NULL)
-        return;
-    qw_target_close(s->target);
-    qw_sampler_close(s->sampler);
-    free(s->logits);
-    free(s);
-}
-
-int qw_session_reset(struct qw_session *s, struct qw_err *err)
-{
-    struct qw_sampling sampling = qw_engine_sampling(s->e);
-    qw_sampler_close(s->sampler);
-    s->sampler = qw_sampler_open(&sampling, s->e->model->hp.n_vocab);
-    return qw_state_reset(qw_target_state(s->target), err);
-}
-
 static bool interrupted(const struct qw_generate *g)
 {
     return g->interrupt != NULL && *g->interrupt;
 }
 
-/* Feed ids in steps of at most the plan's width; logits of the last one when head. */
-static int prefill(struct qw_session *s, const int32_t *id, size_t n, bool head,
+/* Feed ids in steps of at most the plan's width; logits of the last one. */
+static int prefill(struct qw_session *s, const int32_t *id, size_t n,
                    const struct qw_generate *g, struct qw_err *err)
 {
     const size_t most = (size_t)qw_target_prefill_rows(s->target);
@@ -97,8 +40,7 @@ static int prefill(struct qw_session *s, const int32_t *id, size_t n, bool head,
             rc = qw_fail(err, QW_EINTR, "interrupted");
             break;
         }
-        rc =
-            qw_target_forward(s->target, id + at, (int)step, head && at + step == n, err);
+        rc = qw_spec_feed(s->spec, id + at, (int)step, at + step == n, err);
         at += step;
         if (rc == QW_OK && at < n) /* the step's control block is free again */
             rc = qw_target_wait(s->target, err);
@@ -108,23 +50,34 @@ static int prefill(struct qw_session *s, const int32_t *id, size_t n, bool head,
     return rc;
 }
 
-/* The token the last head decided: the device's argmax, or the host's sampler on the row.
- */
-static int next_token(struct run *run, int32_t *id, struct qw_err *err)
+/* Whether rows of logits come to the host: to be sampled, or to be hashed. */
+static bool on_host(const struct run *run)
 {
-    struct qw_session *s = run->s;
-    const bool greedy = qw_sampler_is_argmax(s->sampler);
-    int rc = QW_OK;
-    if (!greedy || run->hash != NULL) {
-        rc = qw_target_read_logits(s->target, s->logits, 1, err);
-        if (rc == QW_OK)
-            rc = qw_sampler_pick(s->sampler, s->logits, id, err);
-        if (rc == QW_OK && run->hash != NULL)
-            EVP_DigestUpdate(run->hash, s->logits,
-                             (size_t)s->e->model->hp.n_vocab * sizeof(float));
-        return rc;
+    return !qw_sampler_is_argmax(run->s->sampler) || run->hash != NULL;
+}
+
+/* The rows of the step just made, where the host decides. */
+static int read_rows(struct run *run, const struct qw_step_rows *rows, struct qw_err *err)
+{
+    return on_host(run)
+               ? qw_target_read_logits(run->s->target, run->s->logits, rows->rows, err)
+               : QW_OK;
+}
+
+/* The token that row r decides: the device's argmax, or the host's sampler on the row. */
+static int decide(struct run *run, const struct qw_step_rows *rows, int r, int32_t *id,
+                  struct qw_err *err)
+{
+    const size_t V = (size_t)run->s->e->model->hp.n_vocab;
+    const float *row = run->s->logits + (size_t)r * V;
+    if (!on_host(run)) {
+        *id = rows->best[r];
+        return QW_OK;
     }
-    return qw_target_read_argmax(s->target, id, 1, err);
+    int rc = qw_sampler_pick(run->s->sampler, row, id, err);
+    if (rc == QW_OK && run->hash != NULL)
+        EVP_DigestUpdate(run->hash, row, V * sizeof(float));
+    return rc;
 }
 
 /* Length of the longest tail of text[from..] that begins a stop text; *found where one is
@@ -171,6 +124,7 @@ static bool take(struct run *run, int32_t id, int *rc)
         ids->id = qw_realloc(ids->id, run->cap, sizeof(int32_t));
     }
     ids->id[ids->n++] = id;
+    session_push(run->s, id);
     qw_sampler_accept(run->s->sampler, id);
     if (run->s->e->tok == NULL)
         return false;
@@ -189,25 +143,6 @@ static bool take(struct run *run, int32_t id, int *rc)
     return false;
 }
 
-/* The thinking budget is spent inside an open think block: close it as the model would.
- */
-static int close_thinking(struct run *run, struct qw_err *err)
-{
-    struct qw_tokens end;
-    int rc = qw_engine_tokenize(run->s->e, "\n</think>\n\n", 11, true, &end, err);
-    for (size_t i = 0; rc == QW_OK && i < end.n; i++) {
-        take(run, end.id[i], &rc);
-        if (rc == QW_OK && i + 1 < end.n) {
-            rc = qw_target_forward(run->s->target, &end.id[i], 1, false, err);
-            if (rc == QW_OK)
-                rc = qw_target_wait(run->s->target, err);
-        }
-    }
-    if (rc == QW_OK)
-        free(end.id);
-    return rc;
-}
-
 static bool in_thought(const struct run *run)
 {
     return run->s->e->thinking &&
@@ -215,49 +150,97 @@ static bool in_thought(const struct run *run)
             memmem(run->text.data, run->text.len, "</think>", 8) == NULL);
 }
 
-static int decode(struct run *run, struct qw_err *err)
+/* The thinking budget is spent inside an open think block. */
+static bool must_close_thinking(const struct run *run)
+{
+    const int budget = qw_engine_thinking_budget(run->s->e);
+    return budget > 0 && (int)run->r->ids.n == budget && in_thought(run) &&
+           run->s->n + 8 < (size_t)qw_engine_context(run->s->e);
+}
+
+/* Close the block as the model would; its last token is then the newest. */
+static int close_thinking(struct run *run, struct qw_err *err)
+{
+    struct qw_session *s = run->s;
+    struct qw_tokens end;
+    int rc = qw_engine_tokenize(s->e, "\n</think>\n\n", 11, true, &end, err);
+    if (rc != QW_OK)
+        return rc;
+    for (size_t i = 0; rc == QW_OK && i < end.n; i++) {
+        rc = qw_spec_feed(s->spec, &s->id[s->n - 1], 1, false, err);
+        if (rc == QW_OK)
+            rc = qw_target_wait(s->target, err);
+        if (rc == QW_OK)
+            take(run, end.id[i], &rc);
+    }
+    free(end.id);
+    return rc;
+}
+
+enum more { GO_ON, NEXT_STEP, ALL };
+
+/* Row r's token, emitted; whether the row behind it counts, a new step is due, or all is
+ * said. */
+static enum more emit_row(struct run *run, const struct qw_step_rows *rows, int r,
+                          int32_t *id, int *rc, struct qw_err *err)
 {
     struct qw_engine *e = run->s->e;
-    struct qw_state *state = qw_target_state(run->s->target);
-    const size_t limit = (size_t)qw_engine_max_tokens(e);
-    const int budget = qw_engine_thinking_budget(e);
-    for (;;) {
-        int32_t id;
-        int rc = next_token(run, &id, err);
-        run->last = qw_now();
-        if (run->first == 0.0)
-            run->first = run->last;
-        if (rc != QW_OK)
-            return rc;
-        if (e->tok != NULL && qw_tok_is_eog(e->tok, id)) {
-            run->r->finish_reason = "stop";
-            return QW_OK;
-        }
-        if (take(run, id, &rc)) {
-            run->r->finish_reason = "stop";
-            return rc;
-        }
-        if (rc == QW_OK && budget > 0 && (int)run->r->ids.n == budget &&
-            in_thought(run) && state->pos + 8 < qw_engine_context(e)) {
-            rc = qw_target_forward(run->s->target, &id, 1, false, err);
-            if (rc == QW_OK)
-                rc = qw_target_wait(run->s->target, err);
-            if (rc == QW_OK)
-                rc = close_thinking(run, err);
-            id = run->r->ids.id[run->r->ids.n - 1];
-        }
-        if (rc != QW_OK)
-            return rc;
-        if (run->r->ids.n >= limit || state->pos >= qw_engine_context(e)) {
-            run->r->finish_reason = "length";
-            return QW_OK;
-        }
-        if (interrupted(run->g))
-            return qw_fail(err, QW_EINTR, "interrupted");
-        rc = qw_target_forward(run->s->target, &id, 1, true, err);
-        if (rc != QW_OK)
-            return rc;
+    *rc = decide(run, rows, r, id, err);
+    run->last = qw_now();
+    if (run->first == 0.0)
+        run->first = run->last;
+    if (*rc != QW_OK)
+        return ALL;
+    if ((e->tok != NULL && qw_tok_is_eog(e->tok, *id)) || take(run, *id, rc)) {
+        run->r->finish_reason = "stop";
+        return ALL;
     }
+    if (*rc != QW_OK)
+        return ALL;
+    if (must_close_thinking(run))
+        return NEXT_STEP;
+    if (run->r->ids.n >= (size_t)qw_engine_max_tokens(e) ||
+        run->s->n > (size_t)qw_engine_context(e)) {
+        run->r->finish_reason = "length";
+        return ALL;
+    }
+    return r + 1 < rows->rows && rows->fed[r + 1] == *id ? GO_ON : NEXT_STEP;
+}
+
+/* Steps until something ends it. The rows of a step are taken one by one, so that a stop
+ * text, the budgets and the sampler see what they would see without a draft. */
+static int decode(struct run *run, struct qw_err *err)
+{
+    struct qw_session *s = run->s;
+    const size_t limit = (size_t)qw_engine_max_tokens(s->e),
+                 context = (size_t)qw_engine_context(s->e);
+    struct qw_step_rows rows = {.rows = 1, .decided = 1};
+    int rc = on_host(run) ? QW_OK : qw_target_read_argmax(s->target, rows.best, 1, err);
+    for (bool prompt = true; rc == QW_OK; prompt = false) {
+        enum more more = GO_ON;
+        int32_t id = 0;
+        int count = 0;
+        rc = read_rows(run, &rows, err);
+        if (rc != QW_OK)
+            break;
+        while (more == GO_ON)
+            more = emit_row(run, &rows, count++, &id, &rc, err);
+        if (!prompt)
+            qw_spec_commit(s->spec, count, id);
+        if (more == ALL)
+            break;
+        if (must_close_thinking(run))
+            rc = close_thinking(run, err);
+        if (rc == QW_OK && interrupted(run->g))
+            rc = qw_fail(err, QW_EINTR, "interrupted");
+        if (rc != QW_OK)
+            break;
+        const size_t wanted = limit - run->r->ids.n, left = context - s->n;
+        rc = qw_spec_step(s->spec, s->id, s->n,
+                          (int)(wanted - 1 < left ? wanted - 1 : left), on_host(run),
+                          &rows, err);
+    }
+    return rc;
 }
 
 static void finish(struct run *run, size_t n_prompt, int rc)
@@ -286,12 +269,64 @@ static void finish(struct run *run, size_t n_prompt, int rc)
     }
 }
 
+/* Tokens of the prompt that the caches hold already: all they hold, when the prompt goes
+ * on from there; else the timeline starts anew. */
+static int reuse(struct qw_session *s, const int32_t *prompt, size_t n, size_t *cached,
+                 struct qw_err *err)
+{
+    const size_t held = (size_t)qw_target_state(s->target)->pos;
+    *cached = held;
+    if (held < n && (held == 0 || memcmp(s->id, prompt, held * sizeof(*prompt)) == 0))
+        return QW_OK;
+    *cached = 0;
+    return qw_session_reset(s, err);
+}
+
+static int check_prompt(const struct qw_session *s, const int32_t *prompt, size_t n,
+                        struct qw_err *err)
+{
+    const int context = qw_engine_context(s->e), n_vocab = s->e->model->hp.n_vocab;
+    if (n == 0)
+        return qw_fail(err, QW_EUSAGE,
+                       "the prompt is empty: there is nothing to go on from");
+    if (n >= (size_t)context)
+        return qw_fail(err, QW_EUSAGE,
+                       "the prompt has %zu tokens, model.context = %d leaves room for %d "
+                       "and an answer",
+                       n, context, context - 1);
+    for (size_t i = 0; i < n; i++)
+        if (prompt[i] < 0 || prompt[i] >= n_vocab)
+            return qw_fail(err, QW_EUSAGE, "token id %d is outside the vocabulary of %d",
+                           prompt[i], n_vocab);
+    return QW_OK;
+}
+
+static void speculation(const struct qw_session *s, const struct qw_spec_stats *before,
+                        struct qw_result *r)
+{
+    const struct qw_spec_stats *now = qw_spec_stats(s->spec);
+    struct qw_speculation *p = &r->speculation;
+    p->method = s->drafter != NULL ? s->drafter->ops->name : "none";
+    p->n_max = s->drafter != NULL ? s->drafter->n_max : 0;
+    p->cycles = now->cycles - before->cycles;
+    p->drafted = now->drafted - before->drafted;
+    p->accepted = now->accepted - before->accepted;
+    p->mean_emitted = p->cycles > 0
+                          ? (double)(now->emitted - before->emitted) / (double)p->cycles
+                          : 0.0;
+    for (int i = 0; i < QW_MAX_DRAFT; i++) {
+        p->tried[i] = now->tried[i] - before->tried[i];
+        p->per_position[i] = now->kept[i] - before->kept[i];
+    }
+}
+
 int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
                         const struct qw_generate *g, struct qw_result *r,
                         struct qw_err *err)
 {
     struct run run = {.s = s, .g = g, .r = r, .start = qw_now()};
-    const int context = qw_engine_context(s->e), pos = qw_target_state(s->target)->pos;
+    struct qw_spec_stats before;
+    size_t cached = 0;
     *r = (struct qw_result){.finish_reason = "error", .prompt_tokens = n};
     if (s->e->tok != NULL)
         qw_detok_init(&run.detok, s->e->tok, false);
@@ -299,30 +334,28 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
         run.hash = EVP_MD_CTX_new();
         EVP_DigestInit_ex(run.hash, EVP_sha256(), NULL);
     }
-    int rc = QW_OK;
-    if (n == 0)
-        rc = qw_fail(err, QW_EUSAGE,
-                     "the prompt is empty: there is nothing to go on from");
-    else if (n >= (size_t)(context - pos))
-        rc = qw_fail(err, QW_EUSAGE,
-                     "the prompt has %zu tokens, model.context = %d leaves room for %d "
-                     "and an answer",
-                     n, context, context - pos - 1);
-    for (size_t i = 0; rc == QW_OK && i < n; i++)
-        if (prompt[i] < 0 || prompt[i] >= s->e->model->hp.n_vocab)
-            rc = qw_fail(err, QW_EUSAGE, "token id %d is outside the vocabulary of %d",
-                         prompt[i], s->e->model->hp.n_vocab);
-    for (size_t i = 0; rc == QW_OK && i < n; i++)
-        qw_sampler_accept(s->sampler, prompt[i]);
+    int rc = check_prompt(s, prompt, n, err);
     if (rc == QW_OK)
-        rc = prefill(s, prompt, n, true, g, err);
+        rc = reuse(s, prompt, n, &cached, err);
+    r->cached_tokens = cached;
+    before = *qw_spec_stats(s->spec);
+    if (rc == QW_OK) {
+        const struct qw_pcg64 rng = *qw_sampler_rng(s->sampler);
+        for (s->n = 0; s->n < n;)
+            session_push(s, prompt[s->n]);
+        session_sampler(s, n);
+        if (g->resume)
+            *qw_sampler_rng(s->sampler) = rng;
+        rc = prefill(s, prompt + cached, n - cached, g, err);
+    }
     if (rc == QW_OK)
         rc = decode(&run, err);
     if (rc == QW_EINTR) {
         r->finish_reason = "interrupted";
         qw_fail(err, rc, "interrupted");
     }
-    finish(&run, n, rc);
+    finish(&run, n - cached, rc);
+    speculation(s, &before, r);
     return rc;
 }
 
@@ -331,22 +364,4 @@ void qw_result_free(struct qw_result *r)
     free(r->ids.id);
     free(r->text);
     *r = (struct qw_result){0};
-}
-
-int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *logits,
-                     float *hidden, struct qw_err *err)
-{
-    const size_t most = (size_t)qw_target_prefill_rows(s->target);
-    const size_t V = (size_t)s->e->model->hp.n_vocab, E = (size_t)s->e->model->hp.n_embd;
-    int rc = QW_OK;
-    for (size_t at = 0; rc == QW_OK && at < n;) {
-        const size_t step = n - at < most ? n - at : most;
-        rc = qw_target_forward(s->target, id + at, (int)step, true, err);
-        if (rc == QW_OK)
-            rc = qw_target_read_logits(s->target, logits + at * V, (int)step, err);
-        if (rc == QW_OK && hidden != NULL)
-            rc = qw_target_read_hidden(s->target, hidden + at * E, (int)step, err);
-        at += step;
-    }
-    return rc;
 }

@@ -32,3 +32,8 @@ src_libqwenrun_a_SOURCES += \
 	src/tok_split.c src/tok_split.h
 
 src_libqwenrun_a_SOURCES += src/hash.c src/hash.h
+
+# drafting
+src_libqwenrun_a_SOURCES += \
+	src/drafter.h src/ngram.c src/script.c src/engine_draft.c src/spec.c src/spec.h src/adapt.c src/adapt.h \
+	src/session.c src/session.h

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ops.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "cycle.h"
@@ -63,13 +64,27 @@ int qw_op_norm(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float
     return qw_plan_add(p, "qw_norm", 1, global, local, arg, N_ARGS(arg), err);
 }
 
+/* The best of a row's pairs in part [rows][chunks]. */
+static int best_of(struct qw_plan *p, cl_mem part, cl_mem cycle, int chunks, int step,
+                   cl_mem out, int rows, struct qw_err *err)
+{
+    const size_t local[] = {(size_t)p->kern->row_group},
+                 global[] = {local[0] * (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(part), QW_ARG(cycle), QW_ARG(chunks),
+                                 QW_ARG(step), QW_ARG(out)};
+    return qw_plan_add(p, "qw_argmax", 1, global, local, arg, N_ARGS(arg), err);
+}
+
 static int matmul_slab(struct qw_plan *p, const struct qw_mat *m,
                        const struct qw_part *part, const struct qw_slab *s,
-                       const struct qw_acts *in, cl_mem cycle, cl_mem y, int ldy, int add,
-                       int rows, struct qw_err *err)
+                       const struct qw_acts *in, cl_mem cycle, cl_mem y, int ldy,
+                       int mode, int rows, struct qw_err *err)
 {
     const bool gpu = !p->kern->cpu_shape;
-    const int tall = rows > 1, n = s->tiles * 16, y0 = part->col + s->tile0 * 16;
+    const int tall = rows > 1, top = mode == QW_TOP;
+    const int left = (top ? m->rows[0] : part->tiles * 16) - s->tile0 * 16;
+    const int n = left < s->tiles * 16 ? left : s->tiles * 16;
+    const int y0 = top ? 2 * s->tile0 : part->col + s->tile0 * 16;
     const size_t partials = gpu ? (size_t)qw_partials(m->K) : 1, lanes = gpu ? 16 : 1;
     const size_t local[] = {lanes, partials, 1};
     const size_t global[] = {lanes * (size_t)s->tiles, partials,
@@ -78,13 +93,13 @@ static int matmul_slab(struct qw_plan *p, const struct qw_mat *m,
     if (part->layout == QW_L_F32) {
         const struct qw_arg arg[] = {QW_ARG(s->buf), QW_ARG(in->f), QW_ARG(y),
                                      QW_ARG(cycle),  QW_ARG(m->K),  QW_ARG(n),
-                                     QW_ARG(ldy),    QW_ARG(y0),    QW_ARG(add)};
+                                     QW_ARG(ldy),    QW_ARG(y0),    QW_ARG(mode)};
         return qw_plan_add(p, entry, 3, global, local, arg, N_ARGS(arg), err);
     }
     const struct qw_arg arg[] = {QW_ARG(s->buf),  QW_ARG(in->q), QW_ARG(in->scale),
                                  QW_ARG(in->sum), QW_ARG(y),     QW_ARG(cycle),
                                  QW_ARG(m->K),    QW_ARG(n),     QW_ARG(ldy),
-                                 QW_ARG(y0),      QW_ARG(add)};
+                                 QW_ARG(y0),      QW_ARG(mode)};
     return qw_plan_add(p, entry, 3, global, local, arg, N_ARGS(arg), err);
 }
 
@@ -95,8 +110,20 @@ int qw_op_matmul(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts
     for (int i = 0; i < m->n_parts; i++)
         for (int s = 0; rc == QW_OK && s < m->part[i].n_slabs; s++)
             rc = matmul_slab(p, m, &m->part[i], &m->part[i].slab[s], in, cycle, y, ldy,
-                             add, rows, err);
+                             add ? QW_ADD_TO : QW_STORE, rows, err);
     return rc;
+}
+
+int qw_op_top(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts *in,
+              cl_mem cycle, cl_mem part, cl_mem out, int rows, struct qw_err *err)
+{
+    const int tiles = m->part[0].tiles, step = 16;
+    int rc = QW_OK;
+    assert(m->n_tensors == 1); /* its columns are the ids */
+    for (int s = 0; rc == QW_OK && s < m->part[0].n_slabs; s++)
+        rc = matmul_slab(p, m, &m->part[0], &m->part[0].slab[s], in, cycle, part,
+                         2 * tiles, QW_TOP, rows, err);
+    return rc == QW_OK ? best_of(p, part, cycle, tiles, step, out, rows, err) : rc;
 }
 
 int qw_op_swiglu(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, int g0,
@@ -265,13 +292,27 @@ int qw_op_argmax(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_m
     const int chunks = (n + QW_ARGMAX_CHUNK - 1) / QW_ARGMAX_CHUNK;
     const size_t group = (size_t)p->kern->row_group;
     const size_t local[] = {group, 1}, global[] = {group * (size_t)chunks, (size_t)rows};
-    const size_t global1[] = {group * (size_t)rows};
     const struct qw_arg arg[] = {QW_ARG(y), QW_ARG(cycle), QW_ARG(n), QW_ARG(ldy),
                                  QW_ARG(part)};
-    const struct qw_arg arg1[] = {QW_ARG(part), QW_ARG(cycle), QW_ARG(chunks),
-                                  QW_ARG(out)};
     int rc = qw_plan_add(p, "qw_argmax_part", 2, global, local, arg, N_ARGS(arg), err);
-    return rc == QW_OK
-               ? qw_plan_add(p, "qw_argmax", 1, global1, local, arg1, N_ARGS(arg1), err)
-               : rc;
+    return rc == QW_OK ? best_of(p, part, cycle, chunks, 0, out, rows, err) : rc;
+}
+
+int qw_op_top10(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_mem prob,
+                int rows, struct qw_err *err)
+{
+    const size_t local[] = {(size_t)p->kern->row_group},
+                 global[] = {local[0] * (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(y), QW_ARG(cycle), QW_ARG(n), QW_ARG(ldy),
+                                 QW_ARG(prob)};
+    return qw_plan_add(p, "qw_top10", 1, global, local, arg, N_ARGS(arg), err);
+}
+
+int qw_op_draft_end(struct qw_plan *p, cl_mem best, cl_mem prob, cl_mem cycle,
+                    float p_min, int n_min, cl_mem draft, struct qw_err *err)
+{
+    const size_t one[] = {1};
+    const struct qw_arg arg[] = {QW_ARG(best),  QW_ARG(prob),  QW_ARG(cycle),
+                                 QW_ARG(p_min), QW_ARG(n_min), QW_ARG(draft)};
+    return qw_plan_add(p, "qw_draft_end", 1, one, one, arg, N_ARGS(arg), err);
 }

@@ -90,6 +90,10 @@ int qw_op_norm(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float
 /* y[r][0, cols) = W acts[r], or += when add. */
 int qw_op_matmul(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts *in,
                  cl_mem cycle, cl_mem y, int ldy, bool add, int rows, struct qw_err *err);
+/* out[r] = as qw_op_argmax of y = W acts[r], which is not written; part: [rows][tiles of
+ * 16 rows of W][2] ints of scratch. m holds one tensor. */
+int qw_op_top(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts *in,
+              cl_mem cycle, cl_mem part, cl_mem out, int rows, struct qw_err *err);
 /* acts = round(silu(gate) * up) */
 int qw_op_swiglu(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, int g0,
                  int u0, int want, const struct qw_acts *out, int rows,
@@ -129,6 +133,14 @@ int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_me
  * QW_ARGMAX_CHUNK scratch */
 int qw_op_argmax(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_mem part,
                  cl_mem out, int rows, struct qw_err *err);
+
+/* prob[r] = probability of the largest of y[r][0, n) among the ten largest. */
+int qw_op_top10(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_mem prob,
+                int rows, struct qw_err *err);
+/* best [rows][2] becomes the draft block, cut at the first row below p_min (prob is read
+ * only when p_min > 0); fewer than n_min tokens are none. */
+int qw_op_draft_end(struct qw_plan *p, cl_mem best, cl_mem prob, cl_mem cycle,
+                    float p_min, int n_min, cl_mem draft, struct qw_err *err);
 
 /* cycle's rows = 1 + as many of the draft block's tokens as the rows already there allow;
  * their ids follow its first. */

@@ -69,6 +69,18 @@ struct qw_generate {
     const volatile sig_atomic_t *interrupt; /* set to end the run cleanly; may be NULL */
     bool hash_logits; /* running SHA-256 over the rows that decided a token */
     bool show;        /* progress line for a long prefill */
+    bool resume; /* go on with the random numbers where the session's last run ended */
+};
+
+enum { QW_DRAFT_POSITIONS = 15 };
+/* What drafting did in a run. */
+struct qw_speculation {
+    const char *method; /* none, dflash, mtp, ngram */
+    int n_max;
+    long long cycles;            /* steps of the model that decided tokens */
+    long long drafted, accepted; /* tokens verified; of them, emitted */
+    long long tried[QW_DRAFT_POSITIONS], per_position[QW_DRAFT_POSITIONS];
+    double mean_emitted; /* tokens per cycle */
 };
 
 struct qw_result {
@@ -79,14 +91,29 @@ struct qw_result {
     size_t prompt_tokens, cached_tokens;
     double ttft_ms, prefill_tok_s, decode_tok_s;
     char logits_sha256[65]; /* empty unless asked for */
+    struct qw_speculation speculation;
 };
-/* Feed the prompt and generate by the options' sampling until an end token, a stop text,
- * max_tokens, the end of the context or an interrupt (QW_EINTR). *r is filled in every
- * case, also with what was made before an error; free it with qw_result_free. */
+/* Feed the prompt (of which what the session already holds is not fed again, when the
+ * prompt goes on from there; else the session starts anew) and generate by the options'
+ * sampling until an end token, a stop text, max_tokens, the end of the context or an
+ * interrupt (QW_EINTR). *r is filled in every case, also with what was made before an
+ * error; free it with qw_result_free. */
 int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
                         const struct qw_generate *g, struct qw_result *r,
                         struct qw_err *err);
 void qw_result_free(struct qw_result *r);
+
+/* What a scripted session drafts: step i proposes drafted[i mod n_steps] tokens, the
+ * first right[..] of them those of id [n], the whole timeline, the others wrong. */
+struct qw_script {
+    const int32_t *id;
+    size_t n;
+    const int *drafted, *right;
+    int n_steps, n_max;
+};
+/* A session whose drafter follows a script (borrowed), to force acceptance patterns. */
+int qw_session_open_scripted(struct qw_session **out, struct qw_engine *e,
+                             const struct qw_script *script, struct qw_err *err);
 
 /* Score ids: logits [n][n_vocab] of every position (for tests and quality checks); the
  * session must have been opened by qw_session_open_scoring. hidden [n][n_embd] may be

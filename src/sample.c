@@ -358,3 +358,8 @@ int qw_sampler_pick(struct qw_sampler *s, const float *logits, int32_t *id,
     *id = draw(s, max, find_cut(s, max));
     return QW_OK;
 }
+
+struct qw_pcg64 *qw_sampler_rng(struct qw_sampler *s)
+{
+    return &s->rng;
+}

@@ -15,6 +15,15 @@ struct qw_sampling {
     uint64_t seed;
 };
 
+/* PCG64 (XSL RR 128/64), O'Neill 2014; documented so that a seed means the same
+ * everywhere. */
+struct qw_pcg64 {
+    unsigned __int128 state, inc;
+};
+void qw_pcg64_seed(struct qw_pcg64 *r, uint64_t seed);
+uint64_t qw_pcg64_next(struct qw_pcg64 *r);
+double qw_pcg64_double(struct qw_pcg64 *r); /* [0, 1), 53 bits */
+
 struct qw_sampler; /* settings, PCG64 state, window of recent tokens */
 
 struct qw_sampler *qw_sampler_open(const struct qw_sampling *s, int n_vocab);
@@ -29,13 +38,7 @@ int qw_sampler_pick(struct qw_sampler *s, const float *logits, int32_t *id,
                     struct qw_err *err);
 /* Note a token of the prompt or the answer for the penalties. */
 void qw_sampler_accept(struct qw_sampler *s, int32_t id);
+/* The generator, to keep and to put back: with the same tokens noted, the same draws. */
+struct qw_pcg64 *qw_sampler_rng(struct qw_sampler *s);
 
-/* PCG64 (XSL RR 128/64), O'Neill 2014; documented so that a seed means the same
- * everywhere. */
-struct qw_pcg64 {
-    unsigned __int128 state, inc;
-};
-void qw_pcg64_seed(struct qw_pcg64 *r, uint64_t seed);
-uint64_t qw_pcg64_next(struct qw_pcg64 *r);
-double qw_pcg64_double(struct qw_pcg64 *r); /* [0, 1), 53 bits */
 #endif

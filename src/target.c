@@ -223,21 +223,19 @@ void qw_rope_row(float *cs, int pos, int n_rot, float base)
     }
 }
 
-static int fill_rope(struct qw_target *t, struct qw_err *err)
+int qw_rope_table(struct qw_dev *dev, int page, int n_pages, int n_rot, float base,
+                  cl_mem **out, struct qw_err *err)
 {
-    const struct qw_hparams *hp = &t->m->hp;
-    const int page = t->z.rope_page;
-    const uint64_t size = u(page) * u(hp->n_rot) * 4;
+    const uint64_t size = u(page) * u(n_rot) * 4;
     float *row = qw_alloc(size, 1);
+    cl_mem *table = *out = qw_alloc((size_t)n_pages, sizeof(cl_mem));
     int rc = QW_OK;
-    t->rope = qw_alloc((size_t)t->z.n_rope, sizeof(cl_mem));
-    for (int i = 0; rc == QW_OK && i < t->z.n_rope; i++) {
+    for (int i = 0; rc == QW_OK && i < n_pages; i++) {
         for (int r = 0; r < page; r++)
-            qw_rope_row(row + (size_t)r * (size_t)hp->n_rot, i * page + r, hp->n_rot,
-                        hp->rope_base);
-        rc = qw_dev_buffer_raw(t->kern->dev, size, "rope table", &t->rope[i], err);
+            qw_rope_row(row + (size_t)r * (size_t)n_rot, i * page + r, n_rot, base);
+        rc = qw_dev_buffer_raw(dev, size, "rope table", &table[i], err);
         if (rc == QW_OK)
-            rc = qw_dev_write(t->kern->dev, t->rope[i], 0, row, size, true, err);
+            rc = qw_dev_write(dev, table[i], 0, row, size, true, err);
     }
     free(row);
     return rc;
@@ -287,7 +285,8 @@ int qw_target_open(struct qw_target **out, struct qw_model *m, struct qw_kern *k
     if (rc == QW_OK)
         rc = open_work(t, err);
     if (rc == QW_OK)
-        rc = fill_rope(t, err);
+        rc = qw_rope_table(k->dev, t->z.rope_page, t->z.n_rope, m->hp.n_rot,
+                           m->hp.rope_base, &t->rope, err);
     if (rc == QW_OK)
         rc = record(t, err);
     if (rc != QW_OK)
@@ -317,9 +316,25 @@ void qw_target_close(struct qw_target *t)
     free(t);
 }
 
+struct qw_dev *qw_target_dev(const struct qw_target *t)
+{
+    return t->kern->dev;
+}
+
+struct qw_kern *qw_target_kern(const struct qw_target *t)
+{
+    return t->kern;
+}
+
 struct qw_state *qw_target_state(struct qw_target *t)
 {
     return t->state;
+}
+
+int qw_target_reset(struct qw_target *t, struct qw_err *err)
+{
+    t->pending = 0;
+    return qw_state_reset(t->state, err);
 }
 
 int qw_target_prefill_rows(const struct qw_target *t)

@@ -49,7 +49,10 @@ int qw_target_fits(const struct qw_model *m, const struct qw_target_params *p,
 int qw_target_open(struct qw_target **out, struct qw_model *m, struct qw_kern *k,
                    const struct qw_target_params *p, struct qw_err *err);
 void qw_target_close(struct qw_target *t);
+struct qw_dev *qw_target_dev(const struct qw_target *t);
+struct qw_kern *qw_target_kern(const struct qw_target *t);
 struct qw_state *qw_target_state(struct qw_target *t);
+int qw_target_reset(struct qw_target *t, struct qw_err *err); /* to position 0 */
 int qw_target_prefill_rows(const struct qw_target *t);
 
 /* Feed n <= prefill ids at the committed position and commit them. Enqueues only; head:
@@ -93,4 +96,8 @@ int qw_target_wait(struct qw_target *t, struct qw_err *err);
 /* A row of the rope table: n_rot/2 cosines, then the sines, of pos * base^(-2k/n_rot).
  * The angle is the reference's iterated product in f32: angle *= base^(-2/n_rot). */
 void qw_rope_row(float *cs, int pos, int n_rot, float base);
+/* n_pages buffers of `page` such rows. *out, also after an error, is the caller's: its
+ * buffers to release and the array to free. */
+int qw_rope_table(struct qw_dev *dev, int page, int n_pages, int n_rot, float base,
+                  cl_mem **out, struct qw_err *err);
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The two ends of a verify step, one item each; blocks of cycle.h, ints only.
+/* The ends of a draft and of a verify step, one item each; blocks of cycle.h.
+ * qw_draft_end: best [rows][2] = (id, finite) of the drafter's rows, cycle's in number, become the draft
+ * block. A row that is not finite, or with p_min > 0 one whose prob [rows] is below it, ends the draft
+ * before it; fewer than n_min tokens are none.
  * qw_verify_begin: the draft's tokens become rows 1.. of the step, at most as many as the host left
  * room for (it wrote ROWS as the most rows, and row 0's id); head gets the same number of rows.
  * qw_accept: best [rows][2] = (id, finite) per row. Row r decides a token; while that is the token row
@@ -30,4 +33,16 @@ kernel void qw_accept(global const int *cycle, global const int *best, global in
     result[QW_RES_FINITE] = finite;
     next[QW_CYC_POS] = cycle[QW_CYC_POS] + n;
     next[QW_CYC_IDS] = result[QW_RES_IDS + n - 1];
+}
+
+kernel void qw_draft_end(global const int *best, global const float *prob, global const int *cycle,
+                         float p_min, int n_min, global int *draft)
+{
+    int n = 0;
+    while (n < min(cycle[QW_CYC_ROWS], (int)QW_MAX_DRAFT) && best[2 * n + 1] == 1 &&
+           !(p_min > 0.0f && prob[n] < p_min)) {
+        draft[QW_DRAFT_IDS + n] = best[2 * n];
+        n++;
+    }
+    draft[QW_DRAFT_COUNT] = n < n_min ? 0 : n;
 }

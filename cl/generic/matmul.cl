@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* qw_matmul_L_c<n>, qw_matmul_L_g<n>: y[r][y0 + n] = W[n] . a[r] for the live rows and N rows of W in
- * layout L; y += when add is set. c: CPU shape, g: GPU shape; <n> rows at a time (c4: up to 8).
+ * layout L. mode QW_ADD_TO: y +=; mode QW_TOP: only the best of a tile's 16 columns is kept, y is int2
+ * [rows][ldy / 2] = (ordered value, column in the tile) per tile from y0 / 2 on (qw_better).
+ * c: CPU shape, g: GPU shape; <n> rows at a time (c4: up to 8).
  * Layout: w as in blocks.clh; a in blocks of 32: q [rows][K/32][32] chars, scale [rows][K/32] f32,
  * sum [rows][K/32]: the integer sums of the two half blocks, the first in the low 16 bits; for f32
  * weights ([K][16] floats a tile) a [rows][K] f32; y [rows][ldy].
@@ -18,7 +20,7 @@
 #define QW_ARGS                                                                                \
     global const uchar *w, global const char *q, global const float *scale,                    \
         global const int *sum, global float *y, global const int *cycle, int K, int N,         \
-        int ldy, int y0, int add
+        int ldy, int y0, int mode
 
 #if QW_CPU
 /* ---- CPU shape: 8 rows of W (half h of the tile) are the lanes; names end in the row of a. Rows
@@ -129,23 +131,30 @@
     qw_part8 s##r = (qw_part8)(0);
 
 /* Add the partials up and store the product of n rows with a tile that has N rows. */
-void qw_finish(const float8 *all, int P, int n, int live, global float *y, int ldy, int N, int add)
+void qw_finish(const float8 *all, int P, int n, int live, global float *y, int ldy, int N, int mode)
 {
-    for (int r = 0; r < live; r++)
+    for (int r = 0; r < live; r++) {
+        int2 top = QW_NOTHING;
         for (int h = 0; h < 2; h++) {
             float8 v = all[h * n + r];
+            float each[8];
             for (int p = 1; p < P; p++)
                 v += all[(2 * p + h) * n + r];
             global float *out = y + (size_t)r * ldy + 8 * h;
-            if (8 * h + 8 <= N) {
-                vstore8(add ? vload8(0, out) + v : v, 0, out);
-            } else {
-                float each[8];
-                vstore8(v, 0, each);
-                for (int i = 0; i < N - 8 * h; i++)
-                    out[i] = add ? out[i] + each[i] : each[i];
+            if (mode != QW_TOP && 8 * h + 8 <= N) {
+                vstore8(mode == QW_ADD_TO ? vload8(0, out) + v : v, 0, out);
+                continue;
             }
+            vstore8(v, 0, each);
+            for (int i = 0; i < min(8, N - 8 * h); i++)
+                if (mode == QW_TOP)
+                    top = qw_better(top, qw_key(each[i], 8 * h + i));
+                else
+                    out[i] = mode == QW_ADD_TO ? out[i] + each[i] : each[i];
         }
+        if (mode == QW_TOP)
+            *(global int2 *)(y + (size_t)r * ldy) = top;
+    }
 }
 
 #define QW_HALF(L, n, half)                                                                    \
@@ -159,7 +168,7 @@ void qw_finish(const float8 *all, int P, int n, int live, global float *y, int l
 #define QW_ROWS(L, n)                                                                          \
     void qw_rows_##L##_##n(global const uchar *w, global const char *q,                        \
                            global const float *scale, global const int *sum, global float *y,  \
-                           int live, int K, int N, int ldy, int add)                           \
+                           int live, int K, int N, int ldy, int mode)                           \
     {                                                                                          \
         const int P = QW_PARTIALS(K);                                                          \
         float8 all[QW_MAX_PARTIALS * 2 * n];                                                   \
@@ -181,13 +190,13 @@ void qw_finish(const float8 *all, int P, int n, int live, global float *y, int l
             }                                                                                  \
             w += QW_GROUP_##L;                                                                 \
         }                                                                                      \
-        qw_finish(all, P, n, live, y, ldy, N, add);                                            \
+        qw_finish(all, P, n, live, y, ldy, N, mode);                                            \
     }
 
 #define QW_CALL(L, n)                                                                          \
     qw_rows_##L##_##n(w, q + (size_t)r * K, scale + (size_t)r * (K / 32),                      \
                       sum + (size_t)r * (K / 32), y + (size_t)r * ldy, min(rows - r, n), K,    \
-                      N - 16 * tile, ldy, add)
+                      N - 16 * tile, ldy, mode)
 
 #define QW_MATMUL(L)                                                                           \
     QW_ROWS(L, 1)                                                                              \
@@ -197,7 +206,7 @@ void qw_finish(const float8 *all, int P, int n, int live, global float *y, int l
     {                                                                                          \
         const int tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];                                \
         w += (size_t)tile * ((K + 255) / 256) * QW_GROUP_##L;                                  \
-        y += y0 + 16 * tile;                                                                   \
+        y += y0 + (mode == QW_TOP ? 2 : 16) * tile;                                            \
         for (int r = 4 * (int)get_group_id(2); r < rows; r += 4 * (int)get_num_groups(2)) {    \
             if (rows - r == 1)                                                                 \
                 QW_CALL(L, 1);                                                                 \
@@ -225,7 +234,7 @@ QW_MATMUL(q6_k)
 #define QW_F32_AHEAD 64 /* columns */
 #define QW_F32_ROWS(n)                                                                         \
     void qw_rows_f32_##n(global const float8 *w, global const float *a, global float *y,       \
-                         int live, int K, int N, int ldy, int add)                             \
+                         int live, int K, int N, int ldy, int mode)                             \
     {                                                                                          \
         const int P = QW_PARTIALS(K);                                                          \
         float8 all[QW_MAX_PARTIALS * 2 * n];                                                   \
@@ -242,24 +251,24 @@ QW_MATMUL(q6_k)
             }                                                                                  \
             QW_R##n(QW_F32_KEEP, n)                                                            \
         }                                                                                      \
-        qw_finish(all, P, n, live, y, ldy, N, add);                                            \
+        qw_finish(all, P, n, live, y, ldy, N, mode);                                            \
     }
 QW_F32_ROWS(1)
 QW_F32_ROWS(4)
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 qw_matmul_f32_c(global const float *w, global const float *a, global float *y,
-                global const int *cycle, int K, int N, int ldy, int y0, int add)
+                global const int *cycle, int K, int N, int ldy, int y0, int mode)
 {
     const int tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];
     global const float8 *wt = (global const float8 *)w + (size_t)tile * K * 2;
-    y += y0 + 16 * tile;
+    y += y0 + (mode == QW_TOP ? 2 : 16) * tile;
     for (int r = 4 * (int)get_group_id(2); r < rows; r += 4 * (int)get_num_groups(2))
         if (rows - r == 1)
-            qw_rows_f32_1(wt, a + (size_t)r * K, y + (size_t)r * ldy, 1, K, N - 16 * tile, ldy, add);
+            qw_rows_f32_1(wt, a + (size_t)r * K, y + (size_t)r * ldy, 1, K, N - 16 * tile, ldy, mode);
         else
             qw_rows_f32_4(wt, a + (size_t)r * K, y + (size_t)r * ldy, min(rows - r, 4), K,
-                          N - 16 * tile, ldy, add);
+                          N - 16 * tile, ldy, mode);
 }
 
 #else
@@ -347,8 +356,8 @@ int qw_dot(int w, int a, int sum)
 #define QW_KEEP(X, n) part[(p * n + X) * 16 + lane] = c##X;
 
 /* Add the partials up in order and store; all items of the group come here. */
-void qw_finish(local const float *part, int P, int n, int live, int lane, int p, global float *y,
-               int ldy, int N, int add)
+void qw_finish(local float *part, int P, int n, int live, int lane, int p, global float *y, int ldy,
+               int N, int mode)
 {
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int r = p; r < live; r += P) {
@@ -356,8 +365,19 @@ void qw_finish(local const float *part, int P, int n, int live, int lane, int p,
         for (int i = 1; i < P; i++)
             v += part[(i * n + r) * 16 + lane];
         global float *out = y + (size_t)r * ldy + lane;
-        if (lane < N)
-            *out = add ? *out + v : v;
+        if (mode == QW_TOP)
+            part[r * 16 + lane] = v;
+        else if (lane < N)
+            *out = mode == QW_ADD_TO ? *out + v : v;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (mode != QW_TOP)
+        return;
+    for (int r = 16 * p + lane; r < live; r += 16 * P) {
+        int2 top = QW_NOTHING;
+        for (int i = 0; i < min(16, N); i++)
+            top = qw_better(top, qw_key(part[r * 16 + i], i));
+        *(global int2 *)(y + (size_t)r * ldy) = top;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 }
@@ -369,7 +389,7 @@ void qw_finish(local const float *part, int P, int n, int live, int lane, int p,
         const int lane = (int)get_local_id(0), p = (int)get_local_id(1);                       \
         const int P = (int)get_local_size(1), tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];    \
         w += (size_t)tile * ((K + 255) / 256) * QW_GROUP_##L;                                  \
-        y += y0 + 16 * tile;                                                                   \
+        y += y0 + (mode == QW_TOP ? 2 : 16) * tile;                                            \
         for (int r = n * (int)get_group_id(2); r < rows; r += n * (int)get_num_groups(2)) {    \
             QW_R##n(QW_ROW, )                                                                  \
             for (int g = p; g < (K + 255) / 256; g += P) {                                     \
@@ -386,7 +406,7 @@ void qw_finish(local const float *part, int P, int n, int live, int lane, int p,
             }                                                                                  \
             QW_R##n(QW_KEEP, n)                                                                \
             qw_finish(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,         \
-                      N - 16 * tile, add);                                                     \
+                      N - 16 * tile, mode);                                                     \
         }                                                                                      \
     }
 #define QW_MATMUL(L)                                                                           \
@@ -408,13 +428,13 @@ QW_MATMUL(q6_k)
 #define QW_MATMUL_F32_G(n)                                                                     \
     kernel void qw_matmul_f32_g##n(global const float *w, global const float *a,               \
                                    global float *y, global const int *cycle, int K, int N,     \
-                                   int ldy, int y0, int add)                                   \
+                                   int ldy, int y0, int mode)                                   \
     {                                                                                          \
         local float part[QW_MAX_PARTIALS * n * 16];                                            \
         const int lane = (int)get_local_id(0), p = (int)get_local_id(1);                       \
         const int P = (int)get_local_size(1), tile = (int)get_group_id(0), rows = cycle[QW_CYC_ROWS];    \
         w += (size_t)tile * K * 16 + lane;                                                     \
-        y += y0 + 16 * tile;                                                                   \
+        y += y0 + (mode == QW_TOP ? 2 : 16) * tile;                                            \
         for (int r = n * (int)get_group_id(2); r < rows; r += n * (int)get_num_groups(2)) {    \
             QW_R##n(QW_F32_ROW, )                                                              \
             for (int g = p; g < (K + 255) / 256; g += P)                                       \
@@ -424,7 +444,7 @@ QW_MATMUL(q6_k)
                 }                                                                              \
             QW_R##n(QW_KEEP, n)                                                                \
             qw_finish(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,         \
-                      N - 16 * tile, add);                                                     \
+                      N - 16 * tile, mode);                                                     \
         }                                                                                      \
     }
 QW_MATMUL_F32_G(1)

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* session.c - open, close, reset: a target, its drafter and the tokens so far. */
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* script: in place of the options' drafter. scoring: logits of every row, no drafts. */
+static int open_session(struct qw_session **out, struct qw_engine *e, bool scoring,
+                        const struct qw_script *script, struct qw_err *err)
+{
+    struct qw_session *s = qw_alloc(1, sizeof(*s));
+    struct qw_target_params p = qw_engine_target_params(e);
+    s->e = e;
+    p.all_logits = scoring;
+    if (scoring)
+        p.verify = 0;
+    if (script != NULL)
+        p.verify = script->n_max + 1;
+    int rc = qw_target_open(&s->target, e->model, e->kern, &p, err);
+    if (rc == QW_OK && script != NULL)
+        rc = qw_script_open(&s->drafter, s->target, script, e->model->hp.n_vocab);
+    else if (rc == QW_OK && !scoring)
+        rc = qw_engine_drafter(e, s->target, &s->drafter, err);
+    if (rc == QW_OK)
+        rc = qw_spec_open(&s->spec, s->target, s->drafter, qw_engine_adaptive(e), err);
+    if (rc == QW_OK) {
+        const int rows = qw_target_verify_rows(s->target);
+        s->logits = qw_alloc((size_t)(rows > 1 ? rows : 1) * (size_t)e->model->hp.n_vocab,
+                             sizeof(float));
+        session_sampler(s, 0);
+        rc = qw_target_wait(s->target, err);
+    }
+    if (rc != QW_OK)
+        qw_session_close(s);
+    else
+        *out = s;
+    return rc;
+}
+
+int qw_session_open(struct qw_session **out, struct qw_engine *e, struct qw_err *err)
+{
+    return open_session(out, e, false, NULL, err);
+}
+
+int qw_session_open_scoring(struct qw_session **out, struct qw_engine *e,
+                            struct qw_err *err)
+{
+    return open_session(out, e, true, NULL, err);
+}
+
+int qw_session_open_scripted(struct qw_session **out, struct qw_engine *e,
+                             const struct qw_script *script, struct qw_err *err)
+{
+    return open_session(out, e, false, script, err);
+}
+
+void qw_session_close(struct qw_session *s)
+{
+    if (s == NULL)
+        return;
+    qw_spec_close(s->spec);
+    qw_drafter_close(s->drafter);
+    qw_target_close(s->target);
+    qw_sampler_close(s->sampler);
+    free(s->logits);
+    free(s->id);
+    free(s);
+}
+
+int qw_session_reset(struct qw_session *s, struct qw_err *err)
+{
+    s->n = 0;
+    session_sampler(s, 0);
+    qw_spec_reset(s->spec);
+    return qw_target_reset(s->target, err);
+}
+
+void session_push(struct qw_session *s, int32_t id)
+{
+    if (s->n == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 1024;
+        s->id = qw_realloc(s->id, s->cap, sizeof(*s->id));
+    }
+    s->id[s->n++] = id;
+}
+
+void session_sampler(struct qw_session *s, size_t n)
+{
+    const struct qw_sampling sampling = qw_engine_sampling(s->e);
+    qw_sampler_close(s->sampler);
+    s->sampler = qw_sampler_open(&sampling, s->e->model->hp.n_vocab);
+    for (size_t i = 0; i < n; i++)
+        qw_sampler_accept(s->sampler, s->id[i]);
+}
+
+int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *logits,
+                     float *hidden, struct qw_err *err)
+{
+    const size_t most = (size_t)qw_target_prefill_rows(s->target);
+    const size_t V = (size_t)s->e->model->hp.n_vocab, E = (size_t)s->e->model->hp.n_embd;
+    int rc = QW_OK;
+    for (size_t at = 0; rc == QW_OK && at < n;) {
+        const size_t step = n - at < most ? n - at : most;
+        rc = qw_target_forward(s->target, id + at, (int)step, true, err);
+        if (rc == QW_OK)
+            rc = qw_target_read_logits(s->target, logits + at * V, (int)step, err);
+        if (rc == QW_OK && hidden != NULL)
+            rc = qw_target_read_hidden(s->target, hidden + at * E, (int)step, err);
+        at += step;
+    }
+    return rc;
+}
