@@ -170,6 +170,11 @@ static int build(struct qw_kern *k, const char *text, struct qw_err *err)
     return code;
 }
 
+static bool is_attn(const char *op)
+{
+    return strcmp(op, "qk") == 0 || strcmp(op, "attn") == 0 || strcmp(op, "merge") == 0;
+}
+
 static int assemble(struct qw_kern *k, const struct qw_kern_params *p, struct qw_buf *src,
                     struct qw_err *err)
 {
@@ -184,6 +189,8 @@ static int assemble(struct qw_kern *k, const struct qw_kern_params *p, struct qw
     for (int i = 0; rc == QW_OK && i < N_SHARED; i++)
         rc = add_source(src, p->kernel_dir, shared_files[i], err);
     for (int i = 0; rc == QW_OK && i < N_OPS; i++) {
+        if (p->attn_only && !is_attn(table[i].op))
+            continue;
         if (i == 0 ||
             strcmp(table[i].file, table[i - 1].file) != 0) /* a file stands together */
             rc = add_source(src, p->kernel_dir, table[i].file, err);

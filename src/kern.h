@@ -8,11 +8,13 @@
 
 /* What a model fixes about its kernels; the rest are kernel arguments. */
 struct qw_kern_params {
-    int dk;              /* GDN head size */
-    int taps;            /* convolution taps */
-    int hd;              /* attention head size */
-    int kv_bits;         /* cache type: 8, 16 or 32 */
-    bool cpu_shape;      /* launch shape: one item per tile, or work-groups */
+    int dk;         /* GDN head size */
+    int taps;       /* convolution taps */
+    int hd;         /* attention head size */
+    int kv_bits;    /* cache type: 8, 16 or 32 */
+    bool cpu_shape; /* launch shape: one item per tile, or work-groups */
+    bool attn_only; /* build rope_rows, qk, attn and merge alone: an attention of another
+                       head size or cache type beside a whole set */
     const char *backend; /* "auto" or "generic" */
     const char
         *kernel_dir; /* read kernels from here instead of the binary; NULL: embedded */

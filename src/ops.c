@@ -219,47 +219,75 @@ uint64_t qw_kv_page_bytes(const struct qw_attn_shape *s, int kv_bits, int positi
     return kv_bits == 8 ? n + n / 32 * 2 : n * (uint64_t)kv_bits / 8;
 }
 
-int qw_op_qk(struct qw_plan *p, const struct qw_attn_shape *s, const struct qw_layer *l,
-             cl_mem y, cl_mem cs, cl_mem cycle, const struct qw_kv_page *page,
-             int n_pages, int kv_bits, cl_mem q, cl_mem qscale, int rows,
-             struct qw_err *err)
+static struct qw_kern *attn_kern(const struct qw_plan *p, const struct qw_attn_shape *s)
 {
+    return s->kern ? s->kern : p->kern;
+}
+
+/* Query heads go with the first page, or with none when q is NULL. */
+static int store_rows(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem q_norm,
+                      cl_mem k_norm, cl_mem y, cl_mem cs, cl_mem cycle,
+                      const struct qw_kv_page *page, int n_pages, int kv_bits, cl_mem q,
+                      cl_mem qscale, int rows, struct qw_err *err)
+{
+    const int gated = s->gated;
     int rc = QW_OK;
     for (int i = 0; rc == QW_OK && i < n_pages; i++) {
         const struct qw_kv_page *g = &page[i];
-        const int slot0 = i == 0 ? 0 : s->heads;
+        const int slot0 = i == 0 && q != NULL ? 0 : s->heads;
         const size_t slots = (size_t)(s->heads - slot0 + 2 * s->kv_heads);
         const size_t local[] = {(size_t)s->hd / 4, 1},
                      global[] = {local[0] * slots, (size_t)rows};
         const cl_uint off = kv_bits == 8 ? (cl_uint)qw_kv_scales_at(s, g->p1 - g->p0) : 0;
         const struct qw_arg arg[] = {
-            QW_ARG(y),      QW_ARG(l->q_norm), QW_ARG(l->k_norm),   QW_ARG(cs),
-            QW_ARG(cycle),  QW_ARG(s->ldy),    QW_ARG(s->q0),       QW_ARG(s->k0),
-            QW_ARG(s->v0),  QW_ARG(s->heads),  QW_ARG(s->kv_heads), QW_ARG(s->n_rot),
-            QW_ARG(s->eps), QW_ARG(slot0),     QW_ARG(g->p0),       QW_ARG(g->p1),
-            QW_ARG(off),    QW_ARG(off),       QW_ARG(q),           QW_ARG(qscale),
-            QW_ARG(g->k),   QW_ARG(g->v)};
-        rc = qw_plan_add(p, "qw_qk", 2, global, local, arg, N_ARGS(arg), err);
+            QW_ARG(y),        QW_ARG(q_norm),   QW_ARG(k_norm),      QW_ARG(cs),
+            QW_ARG(cycle),    QW_ARG(s->ldy),   QW_ARG(s->q0),       QW_ARG(s->k0),
+            QW_ARG(s->v0),    QW_ARG(s->heads), QW_ARG(s->kv_heads), QW_ARG(gated),
+            QW_ARG(s->n_rot), QW_ARG(s->eps),   QW_ARG(slot0),       QW_ARG(s->blocks),
+            QW_ARG(g->p0),    QW_ARG(g->p1),    QW_ARG(off),         QW_ARG(off),
+            QW_ARG(q),        QW_ARG(qscale),   QW_ARG(g->k),        QW_ARG(g->v)};
+        rc = qw_plan_add_from(p, attn_kern(p, s), "qw_qk", 2, global, local, arg,
+                              N_ARGS(arg), err);
     }
     return rc;
+}
+
+int qw_op_qk(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem q_norm,
+             cl_mem k_norm, cl_mem y, cl_mem cs, cl_mem cycle,
+             const struct qw_kv_page *page, int n_pages, int kv_bits, cl_mem q,
+             cl_mem qscale, int rows, struct qw_err *err)
+{
+    return store_rows(p, s, q_norm, k_norm, y, cs, cycle, page, n_pages, kv_bits, q,
+                      qscale, rows, err);
+}
+
+int qw_op_kv(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem k_norm, cl_mem y,
+             cl_mem cs, cl_mem cycle, const struct qw_kv_page *page, int n_pages,
+             int kv_bits, int rows, struct qw_err *err)
+{
+    return store_rows(p, s, NULL, k_norm, y, cs, cycle, page, n_pages, kv_bits, NULL,
+                      NULL, rows, err);
 }
 
 static int attn_rows(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem q,
                      cl_mem qscale, cl_mem cycle, const struct qw_kv_page *g, int kv_bits,
                      cl_mem ml, cl_mem po, int row0, int n, struct qw_err *err)
 {
-    const size_t group = p->kern->cpu_shape ? 1 : QW_ATTN_BLOCK;
+    const size_t group = attn_kern(p, s)->cpu_shape ? 1 : QW_ATTN_BLOCK;
+    const int causal = s->causal;
     const size_t local[] = {group, 1, 1};
     const size_t global[] = {group * (size_t)((g->p1 - g->p0) / QW_ATTN_BLOCK),
                              (size_t)s->kv_heads, (size_t)n};
     const cl_uint off = kv_bits == 8 ? (cl_uint)qw_kv_scales_at(s, g->p1 - g->p0) : 0;
     const float root = 1.0f / sqrtf((float)s->hd);
-    const struct qw_arg arg[] = {
-        QW_ARG(q),         QW_ARG(qscale),   QW_ARG(g->k),        QW_ARG(g->v),
-        QW_ARG(cycle),     QW_ARG(s->heads), QW_ARG(s->kv_heads), QW_ARG(row0),
-        QW_ARG(g->p0),     QW_ARG(g->p1),    QW_ARG(off),         QW_ARG(off),
-        QW_ARG(s->blocks), QW_ARG(root),     QW_ARG(ml),          QW_ARG(po)};
-    return qw_plan_add(p, "qw_attn", 3, global, local, arg, N_ARGS(arg), err);
+    const struct qw_arg arg[] = {QW_ARG(q),           QW_ARG(qscale), QW_ARG(g->k),
+                                 QW_ARG(g->v),        QW_ARG(cycle),  QW_ARG(s->heads),
+                                 QW_ARG(s->kv_heads), QW_ARG(row0),   QW_ARG(g->p0),
+                                 QW_ARG(g->p1),       QW_ARG(off),    QW_ARG(off),
+                                 QW_ARG(s->blocks),   QW_ARG(causal), QW_ARG(s->window),
+                                 QW_ARG(root),        QW_ARG(ml),     QW_ARG(po)};
+    return qw_plan_add_from(p, attn_kern(p, s), "qw_attn", 3, global, local, arg,
+                            N_ARGS(arg), err);
 }
 
 int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_mem q,
@@ -267,6 +295,7 @@ int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_me
                int kv_bits, cl_mem ml, cl_mem po, int want, const struct qw_acts *out,
                int rows, struct qw_err *err)
 {
+    const int causal = s->causal, gated = s->gated;
     int rc = QW_OK;
     for (int row0 = 0; rc == QW_OK && row0 < rows; row0 += s->rows) {
         const int n = rows - row0 < s->rows ? rows - row0 : s->rows;
@@ -276,12 +305,14 @@ int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_me
         const size_t local[] = {(size_t)s->hd / 4, 1},
                      global[] = {local[0] * (size_t)s->heads, (size_t)n};
         const struct qw_arg arg[] = {
-            QW_ARG(ml),       QW_ARG(po),    QW_ARG(y),         QW_ARG(cycle),
-            QW_ARG(s->heads), QW_ARG(row0),  QW_ARG(s->blocks), QW_ARG(s->ldy),
-            QW_ARG(s->q0),    QW_ARG(want),  QW_ARG(out->q),    QW_ARG(out->scale),
-            QW_ARG(out->sum), QW_ARG(out->f)};
+            QW_ARG(ml),        QW_ARG(po),     QW_ARG(y),          QW_ARG(cycle),
+            QW_ARG(s->heads),  QW_ARG(row0),   QW_ARG(s->blocks),  QW_ARG(causal),
+            QW_ARG(s->window), QW_ARG(gated),  QW_ARG(s->ldy),     QW_ARG(s->q0),
+            QW_ARG(want),      QW_ARG(out->q), QW_ARG(out->scale), QW_ARG(out->sum),
+            QW_ARG(out->f)};
         if (rc == QW_OK)
-            rc = qw_plan_add(p, "qw_merge", 2, global, local, arg, N_ARGS(arg), err);
+            rc = qw_plan_add_from(p, attn_kern(p, s), "qw_merge", 2, global, local, arg,
+                                  N_ARGS(arg), err);
     }
     return rc;
 }

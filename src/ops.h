@@ -59,20 +59,32 @@ struct qw_acts {
     cl_mem q, scale, sum, f;
 };
 
-/* One page of a layer's KV cache: positions [p0, p1) in a buffer for K and one for V. */
+/* One page of a layer's KV cache: places [p0, p1) of its ring in a buffer for K and one
+ * for V. */
 struct qw_kv_page {
     cl_mem k, v;
     int p0, p1;
 };
 
-/* Sizes of the attention of a model, and where its parts stand in the product of
- * qw_layer.in. */
+/* Sizes of an attention, where its parts stand in the product of qw_layer.in, and what a
+ * row sees. The pages of a cache are a ring: position p lies at place p mod (blocks *
+ * QW_ATTN_BLOCK). The caller sees to it that the ring covers the context (then a place is
+ * a position), or else window > 0 and blocks * QW_ATTN_BLOCK >= window + rows +
+ * QW_ATTN_BLOCK where rows is the most positions ever written from a reading row's own
+ * on: by the launch itself, or before it and since given up. */
 struct qw_attn_shape {
     int heads, kv_heads, hd, n_rot;
     int q0, k0, v0, ldy;
-    int blocks; /* of QW_ATTN_BLOCK positions the context has */
-    int rows;   /* rows one launch of partial results covers */
+    int blocks;  /* of QW_ATTN_BLOCK positions in the ring */
+    int rows;    /* rows one launch of partial results covers */
+    int window;  /* > 0: a row does not see positions `window` or more before its own */
+    bool causal; /* a row sees no position after its own; else all live rows see each
+                    other */
+    bool gated;  /* a query head is q | gate (2 hd columns), else q alone */
     float eps;
+    /* for this head size and cache type, in the launch shape of the plan's; NULL: the
+     * plan's own */
+    struct qw_kern *kern;
 };
 
 struct qw_gdn_shape {
@@ -119,12 +131,16 @@ int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld,
 int qw_op_rope_rows(struct qw_plan *p, cl_mem table, cl_mem cycle, int n_rot, int p0,
                     int p1, cl_mem cs, int rows, struct qw_err *err);
 /* Norm, rotate, store: q to (q, qscale), k and v to the cache pages. */
-int qw_op_qk(struct qw_plan *p, const struct qw_attn_shape *s, const struct qw_layer *l,
-             cl_mem y, cl_mem cs, cl_mem cycle, const struct qw_kv_page *page,
-             int n_pages, int kv_bits, cl_mem q, cl_mem qscale, int rows,
-             struct qw_err *err);
-/* acts = round(attention * sigmoid(gate)); ml and po hold s->rows rows of partial
- * results. */
+int qw_op_qk(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem q_norm,
+             cl_mem k_norm, cl_mem y, cl_mem cs, cl_mem cycle,
+             const struct qw_kv_page *page, int n_pages, int kv_bits, cl_mem q,
+             cl_mem qscale, int rows, struct qw_err *err);
+/* The same for rows that ask nothing: k and v alone; y has no query columns. */
+int qw_op_kv(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem k_norm, cl_mem y,
+             cl_mem cs, cl_mem cycle, const struct qw_kv_page *page, int n_pages,
+             int kv_bits, int rows, struct qw_err *err);
+/* acts = round(attention [* sigmoid(gate)]); ml and po hold s->rows rows of s->blocks
+ * partial results for each head; y is read for the gate alone. */
 int qw_op_attn(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem y, cl_mem q,
                cl_mem qscale, cl_mem cycle, const struct qw_kv_page *page, int n_pages,
                int kv_bits, cl_mem ml, cl_mem po, int want, const struct qw_acts *out,

@@ -21,9 +21,16 @@ int qw_plan_add(struct qw_plan *p, const char *entry, int dims, const size_t *gl
                 const size_t *local, const struct qw_arg *arg, int n_args,
                 struct qw_err *err)
 {
+    return qw_plan_add_from(p, p->kern, entry, dims, global, local, arg, n_args, err);
+}
+
+int qw_plan_add_from(struct qw_plan *p, struct qw_kern *kern, const char *entry, int dims,
+                     const size_t *global, const size_t *local, const struct qw_arg *arg,
+                     int n_args, struct qw_err *err)
+{
     struct qw_step s = {
         .entry = entry, .dims = (cl_uint)dims, .any_local = local == NULL};
-    int rc = qw_kern_make(p->kern, entry, &s.kernel, err);
+    int rc = qw_kern_make(kern, entry, &s.kernel, err);
     if (rc != QW_OK)
         return rc;
     for (int i = 0; i < dims; i++) {

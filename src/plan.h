@@ -37,6 +37,10 @@ void qw_plan_free(struct qw_plan *p);
 int qw_plan_add(struct qw_plan *p, const char *entry, int dims, const size_t *global,
                 const size_t *local, const struct qw_arg *arg, int n_args,
                 struct qw_err *err);
+/* The same from another kernel set of the same device, which must outlive the plan. */
+int qw_plan_add_from(struct qw_plan *p, struct qw_kern *kern, const char *entry, int dims,
+                     const size_t *global, const size_t *local, const struct qw_arg *arg,
+                     int n_args, struct qw_err *err);
 /* Enqueue every step in order; does not wait. */
 int qw_plan_run(const struct qw_plan *p, struct qw_err *err);
 #endif

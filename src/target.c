@@ -114,8 +114,8 @@ static int emit_attn(struct qw_target *t, struct qw_plan *p, int i, int rows,
         rc = qw_op_matmul(p, &l->in, &t->acts, t->w[CYCLE], t->w[Y], l->in.cols, false,
                           rows, err);
     if (rc == QW_OK)
-        rc = qw_op_qk(p, &s, l, t->w[Y], t->w[CS], t->w[CYCLE], page, pages, bits,
-                      t->w[Q], t->w[QSCALE], rows, err);
+        rc = qw_op_qk(p, &s, l->q_norm, l->k_norm, t->w[Y], t->w[CS], t->w[CYCLE], page,
+                      pages, bits, t->w[Q], t->w[QSCALE], rows, err);
     if (rc == QW_OK)
         rc = qw_op_attn(p, &s, t->w[Y], t->w[Q], t->w[QSCALE], t->w[CYCLE], page, pages,
                         bits, t->w[ML], t->w[PO], l->out.want, &t->acts, rows, err);

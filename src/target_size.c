@@ -66,7 +66,9 @@ static void attn_shape(struct qw_attn_shape *a, const struct qw_hparams *hp, int
                                 .hd = hp->head_dim,
                                 .n_rot = hp->n_rot,
                                 .blocks = context / QW_ATTN_BLOCK,
-                                .eps = hp->eps};
+                                .eps = hp->eps,
+                                .gated = true,
+                                .causal = true};
 }
 
 int target_sizes(struct target_sizes *z, const struct qw_model *m,

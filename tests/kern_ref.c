@@ -230,26 +230,27 @@ static R NAME(value)(const struct ref_kv *v, size_t at)
 }
 
 /* Online softmax over fixed blocks of positions. */
-void NAME(ref_attn)(const struct ref_kv *k, const struct ref_kv *v, int kv, int pos,
-                    const float *q, const int8_t *q8, const float *qs, const float *gate,
-                    R *y)
+void NAME(ref_attn)(const struct ref_kv *k, const struct ref_kv *v, int kv, int from,
+                    int to, const float *q, const int8_t *q8, const float *qs,
+                    const float *gate, R *y)
 {
     enum { MAX_BLOCKS = 8 };
-    const int hd = k->hd, n_blocks = pos / BLOCK + 1;
+    const int hd = k->hd, first = from / BLOCK, n_blocks = (to + BLOCK - 1) / BLOCK;
     static R o[MAX_BLOCKS][MAX_HD];
     R top[MAX_BLOCKS], l[MAX_BLOCKS], most = -INFINITY, sum = 0;
-    for (int b = 0; b < n_blocks; b++) {
-        const int n = pos + 1 - b * BLOCK < BLOCK ? pos + 1 - b * BLOCK : BLOCK;
+    for (int b = first; b < n_blocks; b++) {
+        const int n = to - b * BLOCK < BLOCK ? to - b * BLOCK : BLOCK;
+        const int j0 = b == first ? from - b * BLOCK : 0;
         R p[BLOCK], chain[16] = {0};
         top[b] = -INFINITY;
         l[b] = 0;
-        for (int j = 0; j < n; j++) {
+        for (int j = j0; j < n; j++) {
             const size_t at = (size_t)((b * BLOCK + j) * k->heads + kv);
             p[j] = 1 / sqrt((R)hd) * NAME(score)(k, at, q, q8, qs);
             top[b] = fmax(top[b], p[j]);
         }
         memset(o[b], 0, sizeof(o[b]));
-        for (int j = 0; j < n; j++) {
+        for (int j = j0; j < n; j++) {
             const size_t at = (size_t)((b * BLOCK + j) * k->heads + kv) * (size_t)hd;
             p[j] = NAME(ref_exp)(p[j] - top[b]);
             chain[j % 16] += p[j];
@@ -262,7 +263,7 @@ void NAME(ref_attn)(const struct ref_kv *k, const struct ref_kv *v, int kv, int 
     }
     for (int d = 0; d < hd; d++)
         y[d] = 0;
-    for (int b = 0; b < n_blocks; b++) {
+    for (int b = first; b < n_blocks; b++) {
         const R w = NAME(ref_exp)(top[b] - most);
         sum = fma(l[b], w, sum);
         for (int d = 0; d < hd; d++)
@@ -272,7 +273,7 @@ void NAME(ref_attn)(const struct ref_kv *k, const struct ref_kv *v, int kv, int 
         y[d] /= sum;
     if (v->bits == 8 && hd % 64 == 0)
         NAME(ref_hadamard)(y, hd, 64, (R)0.125);
-    for (int d = 0; d < hd; d++)
+    for (int d = 0; gate != NULL && d < hd; d++)
         y[d] *= NAME(sigmoid)(gate[d]);
 }
 #endif

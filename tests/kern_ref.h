@@ -36,9 +36,9 @@ struct ref_kv {
     void ref_rotate_##S(const float *x, const float *w, const float *cs, int hd,         \
                         int n_rot, float eps, R *y);                                     \
     void ref_hadamard_##S(R *x, int n, int size, R factor);                              \
-    /* one head of one row: positions 0..pos; q or (q8, qs); y [hd] before the gate */   \
-    void ref_attn_##S(const struct ref_kv *k, const struct ref_kv *v, int kv, int pos,   \
-                      const float *q, const int8_t *q8, const float *qs,                 \
+    /* one head of one row: positions from .. to - 1; q or (q8, qs); gate may be NULL */ \
+    void ref_attn_##S(const struct ref_kv *k, const struct ref_kv *v, int kv, int from,  \
+                      int to, const float *q, const int8_t *q8, const float *qs,         \
                       const float *gate, R *y);
 REF_DECLARE(float, f)
 REF_DECLARE(double, d)

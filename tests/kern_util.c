@@ -10,9 +10,11 @@
 
 enum { MAX_HELD = 4096 };
 const struct ku_config ku_config[KU_CONFIGS] = {
-    [KU_64_F16] = {32, 4, 64, 16},   [KU_256_Q8] = {128, 4, 256, 8},
-    [KU_128_F32] = {64, 3, 128, 32}, [KU_192_Q8] = {32, 4, 192, 8},
-    [KU_96_Q8] = {32, 4, 96, 8},     [KU_64_Q8] = {32, 4, 64, 8},
+    [KU_64_F16] = {32, 4, 64, 16, false},   [KU_256_Q8] = {128, 4, 256, 8, false},
+    [KU_128_F32] = {64, 3, 128, 32, false}, [KU_192_Q8] = {32, 4, 192, 8, false},
+    [KU_96_Q8] = {32, 4, 96, 8, false},     [KU_64_Q8] = {32, 4, 64, 8, false},
+    [KU_DRAFT_F16] = {0, 0, 128, 16, true}, [KU_DRAFT_Q8] = {0, 0, 128, 8, true},
+    [KU_DRAFT_F32] = {0, 0, 128, 32, true},
 };
 unsigned long long ku_seed = 715517;
 bool ku_small;
@@ -52,6 +54,7 @@ struct qw_kern *ku_kern(int config, bool cpu_shape)
                                .hd = c->hd,
                                .kv_bits = c->kv,
                                .cpu_shape = cpu_shape,
+                               .attn_only = c->attn_only,
                                .kernel_dir = ku_dir};
     struct qw_kern **k = &kern[config][cpu_shape];
     struct qw_err err;

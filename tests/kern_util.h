@@ -11,8 +11,20 @@
 /* What a kernel set is built for; the tests of a config run in both launch shapes. */
 struct ku_config {
     int dk, taps, hd, kv;
+    bool attn_only;
 };
-enum { KU_64_F16, KU_256_Q8, KU_128_F32, KU_192_Q8, KU_96_Q8, KU_64_Q8, KU_CONFIGS };
+enum {
+    KU_64_F16,
+    KU_256_Q8,
+    KU_128_F32,
+    KU_192_Q8,
+    KU_96_Q8,
+    KU_64_Q8,
+    KU_DRAFT_F16, /* the attention of a drafter: head size 128, a set without the rest */
+    KU_DRAFT_Q8,
+    KU_DRAFT_F32,
+    KU_CONFIGS
+};
 extern const struct ku_config ku_config[KU_CONFIGS];
 extern unsigned long long ku_seed;
 extern bool ku_small;      /* a checking interpreter runs the kernels: few rows */

@@ -109,17 +109,40 @@ generic/gdn.cl|oclgrind gdn|s/barrier(CLK_GLOBAL_MEM_FENCE);//
 generic/rope.cl|rope_rows|s/pos < p1)/pos <= p1)/
 generic/rope.cl|--small qk|s/-(b \* si)/b * si/
 generic/rope.cl|--small qk|s/x\[i + half_rot\], co/x[i + half_rot - 1], co/
-generic/rope.cl|--small qk|s/if (!isq && (pos < p0 || pos >= p1))/if (!isq \&\& pos < p0)/
+generic/rope.cl|--small qk|s/if (!isq && (place < p0 || place >= p1))/if (!isq \&\& place < p0)/
 generic/rope.cl|qk|s/(QW_HD & -QW_HD) : 64/64 : 64/
 generic/rope.cl|qk|s/QW_HD % 64 ? 1 : //
 generic/rope.cl|--small qk|s/qw_round_half(top \/ 127.0f) + bad/qw_round_half(top \/ 127.0f)/
-generic/rope.cl|--small qk|s/q0 + slot \* 2 \* QW_HD/q0 + slot * QW_HD/
-generic/attn.cl|--small attn|s/n = min(cycle\[QW_CYC_POS\] + row + 1 - p0/n = min(cycle[QW_CYC_POS] + row - p0/
+generic/rope.cl|--small qk|s/(gated ? 2 : 1) \* QW_HD/1 * QW_HD/
+generic/rope.cl|--small qk_draft|s/(gated ? 2 : 1) \* QW_HD/2 * QW_HD/
+generic/rope.cl|--small qk_draft|s/ % (blocks \* QW_ATTN_BLOCK)//
+generic/rope.cl|qk_draft|s/ % (blocks \* QW_ATTN_BLOCK)/ \& (blocks * QW_ATTN_BLOCK - 1)/
+generic/attn.cl|--small attn|s/causal ? row + 1/causal ? row/
+generic/attn.cl|--small attn|s/(causal ? row + 1 : cycle\[QW_CYC_ROWS\])/cycle[QW_CYC_ROWS]/
+generic/attn.cl|--small attn_draft|s/(causal ? row + 1 : cycle\[QW_CYC_ROWS\])/(row + 1)/
+generic/attn.cl|attn_draft|s/row + 1 - window/row - window/
+generic/attn.cl|attn_seen|s/row + 1 - window/row - window/
+generic/attn.cl|attn_draft|s/row + 1 - window/row + 2 - window/
+generic/attn.cl|attn_seen|s/row + 1 - window/row + 2 - window/
+generic/attn.cl|attn_draft|s/ + row + 1 - window/ + 1 - window/
+generic/attn.cl|attn_draft|s/window > 0 ? max(0, \(.*\)) : 0/window > 0 ? \1 : 0/
+generic/attn.cl|attn_draft|s/if (block < 0)/if (false)/
+generic/attn.cl|attn_draft|s/last - (last - place + blocks) % blocks/place/
+generic/attn.cl|ring|s/(last - place + blocks) % blocks/(last - place + blocks) % (blocks - 1)/
+generic/attn.cl|ring|s/last = (cycle\[QW_CYC_POS\] + cycle\[QW_CYC_ROWS\] - 1)/last = cycle[QW_CYC_POS]/
+generic/attn.cl|attn_draft|s/int j = from; j < n; j++/int j = 0; j < n; j++/
+generic/attn.cl|attn_draft|s/t = from \/ QW_KV_TILE/t = (from + QW_KV_TILE - 1) \/ QW_KV_TILE/
+generic/attn.cl|attn_draft|s/seen = i >= from && i < n/seen = i < n/
+generic/attn.cl|ring|s/place0 = first % blocks/place0 = first/
+generic/attn.cl|attn_draft|s/first = qw_attn_from(cycle, row, window) \/ QW_ATTN_BLOCK/first = 0/
+generic/attn.cl|attn_draft|s/first = qw_attn_from(cycle, row, window) \/ QW_ATTN_BLOCK/first = (qw_attn_from(cycle, row, window) + 1) \/ QW_ATTN_BLOCK/
+generic/attn.cl|ring|s/place + 1 < blocks ? place + 1 : 0/place + 1/
+generic/attn.cl|--small attn|s/if (gated)/if (false)/
 generic/attn.cl|--small attn|s/head = kv \* group + g/head = g * kv_heads + kv/
 generic/attn.cl|attn|s/chain\[j % QW_KV_TILE\] += p\[j\]/chain[j % 8] += p[j]/
 generic/attn.cl|--small attn|s/p\[j\] = qw_exp(p\[j\] - top)/p[j] = qw_exp(p[j])/
-generic/attn.cl|attn|s/p\[i\] = i < n ? qw_exp(s - top) : 0.0f;/&\n        if (i == 0) p[i] = 0.0f;/
-generic/attn.cl|--small attn|s/QW_ATTN_BLOCK + 1;/QW_ATTN_BLOCK;/
+generic/attn.cl|attn|s/p\[i\] = seen ? qw_exp(s - top) : 0.0f;/&\n        if (i == 0) p[i] = 0.0f;/
+generic/attn.cl|--small attn|s/QW_ATTN_BLOCK + 1 - first/QW_ATTN_BLOCK - first/
 generic/attn.cl|--small attn|s/x\[i\] \*= qw_sigmoid/x[i] *= qw_silu/
 generic/attn.cl|--small attn|s/vload4(lane, x) \* 0.125f/vload4(lane, x)/
 generic/attn.cl|--small attn|s/size_t)(row - row0) \* heads + head) \* blocks;/size_t)row * heads + head) * blocks;/

@@ -20,6 +20,10 @@ void l2_norm(void);
 /* test_kernels_attn.c */
 void rope_rows(void);
 void qk(void);
+void qk_draft(void);
 void attn(void);
 void attn_not_finite(void);
+void attn_draft(void);
+void attn_seen(void);
+void ring(void);
 #endif

@@ -17,13 +17,16 @@ kernel void qw_rope_rows(global const float *table, global const int *cycle, int
  * and v are first turned by the orthonormal Hadamard matrix (q, k: the largest power of two that
  * divides the head; v: 64; not at all when the head is no multiple of 64), then rounded to blocks of
  * 32.
- * Layout: y [rows][ldy] holds per query head q | gate from column q0, k heads from k0, v heads from
- * v0. q out [rows][heads][hd] f32, or int8 with scales [rows][heads][hd/32].
+ * Layout: y [rows][ldy] holds the query heads from column q0 (gated: q | gate per head), k heads from
+ * k0, v heads from v0. q out [rows][heads][hd] f32, or int8 with scales [rows][heads][hd/32].
  * K cache page: [kv head][tile of 16 positions][hd][16]; Q8_0: [hd/32][32][16] int8, and from byte
  * koff on scales (half) [kv head][tile][hd/32][16]. V cache page: [kv head][position][hd]; Q8_0:
- * scales (half) [kv head][position][hd/32] from byte voff on. p0, p1: positions of this page.
+ * scales (half) [kv head][position][hd/32] from byte voff on. The pages of a cache are a ring of
+ * `blocks` blocks: position p lies at place p mod (blocks * QW_ATTN_BLOCK). p0, p1: places of this
+ * page.
  * Launch: a work-group of hd/4 items per (head slot, row); slots: query heads, k heads, v heads,
- * starting at slot0 (a second page skips the query heads).
+ * starting at slot0 (a second page skips the query heads, and so do rows that ask nothing: then qw,
+ * qout and qscale are not touched).
  * Order of the sum: item i adds its 4 squares by fma, then items 0, 1, ... */
 void qw_hadamard(local float *x, int lane, int size)
 {
@@ -56,8 +59,8 @@ float qw_quant_head(local const float *x, int b, float root, local char *q)
 
 kernel void qw_qk(global const float *y, global const float *qw, global const float *kw,
                   global const float *cs, global const int *cycle, int ldy, int q0, int k0, int v0,
-                  int heads, int kv_heads, int n_rot, float eps, int slot0, int p0, int p1,
-                  uint koff, uint voff, global uchar *qout, global float *qscale,
+                  int heads, int kv_heads, int gated, int n_rot, float eps, int slot0, int blocks,
+                  int p0, int p1, uint koff, uint voff, global uchar *qout, global float *qscale,
                   global uchar *kcache, global uchar *vcache)
 {
     local float x[QW_HD], part[QW_HD / 4];
@@ -65,12 +68,12 @@ kernel void qw_qk(global const float *y, global const float *qw, global const fl
     const int row = (int)get_group_id(1), d = 4 * lane;
     if (row >= cycle[QW_CYC_ROWS])
         return;
-    const int pos = cycle[QW_CYC_POS] + row, kv = slot - heads;
+    const int place = (cycle[QW_CYC_POS] + row) % (blocks * QW_ATTN_BLOCK), kv = slot - heads;
     const bool isq = kv < 0, isk = kv >= 0 && kv < kv_heads;
-    if (!isq && (pos < p0 || pos >= p1))
+    if (!isq && (place < p0 || place >= p1))
         return;
     global const float *src = y + (size_t)row * ldy +
-                              (isq   ? q0 + slot * 2 * QW_HD
+                              (isq   ? q0 + slot * (gated ? 2 : 1) * QW_HD
                                : isk ? k0 + kv * QW_HD
                                      : v0 + (kv - kv_heads) * QW_HD);
     float4 v = vload4(lane, src);
@@ -94,7 +97,7 @@ kernel void qw_qk(global const float *y, global const float *qw, global const fl
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const int in = pos - p0, page = p1 - p0;
+    const int in = place - p0, page = p1 - p0;
 #if QW_KV == 8
     local char q8[QW_HD];
     local float sc[QW_HD / 32];
