@@ -4,7 +4,7 @@ src_libqwenrun_a_SOURCES = \
 	src/base.c src/base.h \
 	src/gguf.c src/gguf.h \
 	src/quant.c src/quant.h \
-	src/hparams.c src/hparams.h \
+	src/hparams.c src/hparams.h src/hparams_read.c src/hparams_read.h \
 	src/tok.c src/tok.h \
 	src/chat.c src/chat.h src/chat_parse.c src/chat_json.c src/chat_json.h \
 	src/sample.c src/sample.h
@@ -12,7 +12,7 @@ src_libqwenrun_a_SOURCES = \
 # device and engine layers
 src_libqwenrun_a_SOURCES += \
 	src/dev.c src/dev.h src/kern.c src/kern.h src/plan.c src/plan.h \
-	src/ops.c src/ops.h src/pack.c src/pack.h src/cl_sources.h \
+	src/ops.c src/ops.h src/pack.c src/pack.h src/weights.c src/weights.h src/cl_sources.h \
 	src/model.c src/model.h src/state.c src/state.h src/target.c src/target.h src/target_size.c src/target_size.h \
 	src/engine.c src/engine.h src/generate.c src/qwenrun.h
 

@@ -11,7 +11,7 @@
 /* A step that must work for the test to mean anything. */
 #define OK(call)                                                                         \
     do {                                                                                 \
-        struct qw_err err;                                                               \
+        struct qw_err err = {""};                                                        \
         MUST((call) == QW_OK, "%s", err.msg);                                            \
     } while (0)
 

@@ -24,7 +24,7 @@ result() {
 # A file is listed by its name without suffix; NAME_PART belongs where NAME does.
 layers='
 host base options gguf quant hparams tok chat sample save hash
-device dev kern plan ops pack cl_sources cycle commit config
+device dev kern plan ops pack weights cl_sources cycle commit config
 engine model state target dflash ngram mtp spec engine generate qwenrun
 commands main cmd http api
 '

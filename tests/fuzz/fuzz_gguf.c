@@ -3,7 +3,7 @@
  * admits, and its hyperparameters. To fuzz (clang):
  *   clang -std=gnu11 -g -O1 -Isrc -fsanitize=fuzzer,address,undefined \
  *       -fno-sanitize-recover=undefined tests/fuzz/fuzz_gguf.c \
- *       src/base.c src/gguf.c src/quant.c src/hparams.c -lm -o fuzz_gguf
+ *       src/base.c src/gguf.c src/quant.c src/hparams*.c -lm -o fuzz_gguf
  *   ./fuzz_gguf -max_len=32768 NEW tests/fuzz/corpus/gguf tests/cases/gguf */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
