@@ -25,7 +25,7 @@ result() {
 layers='
 host base options gguf quant hparams tok chat sample save hash
 device dev kern plan ops pack weights cl_sources cycle commit config
-engine model state target dflash ngram mtp spec engine generate qwenrun
+engine model draft state target dflash ngram mtp spec engine generate qwenrun
 commands main cmd http api
 '
 
