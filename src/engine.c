@@ -117,7 +117,8 @@ static int open_device(struct qw_engine *e, struct qw_err *err)
                                  ? QW_RESERVE_AUTO
                                  : o->device.memory_reserve;
     int rc = qw_dev_open(&e->dev, o->device.platform, o->device.device, reserve, err);
-    return rc == QW_OK ? qw_model_plan(&e->model, e->file, e->dev->max_alloc, err) : rc;
+    return rc == QW_OK ? qw_model_plan(&e->model, e->file, e->dev->max_alloc, false, err)
+                       : rc;
 }
 
 static bool cpu_shape(const struct qw_engine *e)

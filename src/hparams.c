@@ -354,16 +354,45 @@ static int check_limits(const struct reader *r)
     return QW_OK;
 }
 
-/* Multi-token prediction is not run: say so once where a file has it. */
-static void log_nextn(const struct reader *r)
+/* ---- the block that predicts further tokens (MTP) ---- */
+
+static int check_mtp(const struct reader *r)
 {
     const struct qw_hparams *hp = r->hp;
-    bool there = qw_tensor(r->in.g, hp->n_layer, "nextn.eh_proj.weight") != NULL;
-    if (hp->n_nextn == 0 && !there)
-        return;
-    qw_log(QW_INFO, "block %d predicts further tokens (MTP, %s%s): not used", hp->n_layer,
-           hp->n_nextn ? "declared" : "not declared",
-           there ? "" : ", its tensors are absent");
+    const int e = hp->n_embd, layer = hp->n_layer;
+    const struct qw_want all[] = {
+        {QW_MTP_EH_PROJ, 2 * e, e, false},    {QW_MTP_ENORM, e, 1, true},
+        {QW_MTP_HNORM, e, 1, true},           {QW_MTP_HEAD_NORM, e, 1, true},
+        {QW_MTP_HEAD, e, hp->n_vocab, false}, {QW_MTP_EMBED, e, hp->n_vocab, false},
+    };
+    int rc = QW_OK;
+    for (int i = 0; i < 6 && rc == QW_OK; i++)
+        if (i < 3 || qw_tensor(r->in.g, layer, all[i].suffix) != NULL)
+            rc = qw_hread_tensors(&r->in, layer, &all[i], 1);
+    return rc == QW_OK ? check_layer(r, layer, true) : rc;
+}
+
+/* The target runs without the block, so a wrong one does not stop it; but whoever asks
+ * for MTP gets the reason. Said once where a file has or declares one. */
+static void find_mtp(const struct reader *r)
+{
+    struct qw_hparams *hp = r->hp;
+    struct qw_err err = {""};
+    const struct reader own = {{r->in.g, &err}, hp};
+    const bool there = qw_tensor(r->in.g, hp->n_layer, QW_MTP_EH_PROJ) != NULL;
+    hp->mtp = hp->n_nextn == 1 && check_mtp(&own) == QW_OK;
+    if (hp->n_nextn == 0)
+        snprintf(hp->mtp_why, sizeof(hp->mtp_why), "key '%s' declares no MTP block",
+                 KEY("nextn_predict_layers"));
+    else if (!hp->mtp)
+        snprintf(hp->mtp_why, sizeof(hp->mtp_why), "%s", qw_hread_reason(&own.in));
+    if (hp->mtp)
+        qw_log(QW_INFO, "block %d predicts further tokens (MTP)", hp->n_layer);
+    else if (hp->n_nextn != 0 || there)
+        qw_log(QW_INFO,
+               "block %d predicts further tokens (MTP, %s%s): cannot be used: %s",
+               hp->n_layer, hp->n_nextn ? "declared" : "not declared",
+               there ? "" : ", its tensors are absent", hp->mtp_why);
 }
 
 int qw_hparams_read(const struct qw_gguf *g, struct qw_hparams *out, struct qw_err *err)
@@ -379,7 +408,7 @@ int qw_hparams_read(const struct qw_gguf *g, struct qw_hparams *out, struct qw_e
         if (rc != QW_OK)
             return rc;
     }
-    log_nextn(&r);
+    find_mtp(&r);
     *out = hp;
     return QW_OK;
 }

@@ -24,14 +24,25 @@ struct qw_hparams {
     float eps, rope_base;
     bool tied;                /* no output.weight: the head reads token_embd */
     bool full[QW_MAX_LAYERS]; /* layer i is full attention (else GDN) */
+    bool mtp;                 /* block n_layer is a whole MTP block */
+    char mtp_why[160];        /* why not, where mtp is false */
 };
+
+/* Tensors of the MTP block beside those of a full-attention layer; the last three are
+ * optional. */
+#define QW_MTP_EH_PROJ "nextn.eh_proj.weight"
+#define QW_MTP_ENORM "nextn.enorm.weight"
+#define QW_MTP_HNORM "nextn.hnorm.weight"
+#define QW_MTP_HEAD_NORM "nextn.shared_head_norm.weight"
+#define QW_MTP_HEAD "nextn.shared_head_head.weight"
+#define QW_MTP_EMBED "nextn.embed_tokens.weight"
 
 /* Read and range-check every key of spec section 1; refuse other architectures (naming
  * the supported ones), rope scaling other than none or linear factor 1, NVFP4 scales.
  * Then check that every tensor of the trunk is there with its shape and a decodable type;
- * a missing or mis-shaped one is named. A nextn block, declared or present, is ignored
- * with one log line. Full-attention layers may have fused attn_qkv in place of
- * attn_q/k/v. */
+ * a missing or mis-shaped one is named. A nextn block sets mtp where it is declared and
+ * whole; otherwise it is ignored with one log line. Full-attention layers may have fused
+ * attn_qkv in place of attn_q/k/v. */
 int qw_hparams_read(const struct qw_gguf *g, struct qw_hparams *hp, struct qw_err *err);
 
 /* Tensor "blk.<layer>.<suffix>" (layer < 0: suffix alone is the name); NULL when absent.

@@ -2,11 +2,14 @@
 #include "model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "weights.h"
 
 static const char *const embed_name = "token_embd.weight", *const head_name =
                                                                "output.weight";
+static const char *const mtp_proj = QW_MTP_EH_PROJ, *const mtp_embed = QW_MTP_EMBED,
+                         *const mtp_head = QW_MTP_HEAD;
 
 /* ---- layout, no device ---- */
 
@@ -70,8 +73,37 @@ static int plan_layer(const struct planner *p, struct qw_layer *l, int i, bool f
     return rc;
 }
 
+static bool mtp_has(const struct qw_model *m, const char *suffix)
+{
+    return qw_tensor(m->file, m->hp.n_layer, suffix) != NULL;
+}
+
+static int plan_mtp(const struct planner *p)
+{
+    struct qw_model *m = p->m;
+    const int i = m->hp.n_layer;
+    if (!m->hp.mtp) {
+        char path[512];
+        const char *name = qw_gguf_path(m->file);
+        qw_escape(path, sizeof(path), name, strlen(name));
+        return qw_fail(p->err, QW_EFILE, "%s: it cannot draft by MTP: %s", path,
+                       m->hp.mtp_why);
+    }
+    m->mtp = qw_alloc(1, sizeof(*m->mtp));
+    int rc = plan_layer(p, &m->mtp->layer, i, true);
+    if (rc == QW_OK)
+        rc = plan_inner(p, &m->mtp->eh_proj, i, &mtp_proj, 1);
+    if (rc == QW_OK && mtp_has(m, mtp_embed))
+        rc = plan_mat(p, &m->mtp->embed, i, &mtp_embed, 1);
+    if (rc == QW_OK && mtp_has(m, mtp_head))
+        rc = plan_mat(p, &m->mtp->head, i, &mtp_head, 1);
+    const uint64_t norms = mtp_has(m, QW_MTP_HEAD_NORM) ? 3 : 2;
+    m->bytes += 4 * norms * (uint64_t)m->hp.n_embd;
+    return rc;
+}
+
 int qw_model_plan(struct qw_model **out, const struct qw_gguf *g, uint64_t max_alloc,
-                  struct qw_err *err)
+                  bool mtp, struct qw_err *err)
 {
     struct qw_model *m = qw_alloc(1, sizeof(*m));
     const struct planner p = {m, max_alloc, err};
@@ -85,6 +117,8 @@ int qw_model_plan(struct qw_model **out, const struct qw_gguf *g, uint64_t max_a
         rc = plan_mat(&p, &m->head, -1, &head_name, 1);
     for (int i = 0; rc == QW_OK && i < m->hp.n_layer; i++)
         rc = plan_layer(&p, &m->layer[i], i, m->hp.full[i]);
+    if (rc == QW_OK && mtp)
+        rc = plan_mtp(&p);
     m->bytes += 4 * (uint64_t)m->hp.n_embd;
     if (rc != QW_OK)
         qw_model_close(m);
@@ -127,6 +161,26 @@ static int load_layer(struct qw_loader *l, struct qw_layer *y, int i, int taps)
     return rc;
 }
 
+static int load_mtp(struct qw_loader *l, struct qw_model *m)
+{
+    struct qw_mtp *y = m->mtp;
+    const int i = m->hp.n_layer;
+    int rc = load_layer(l, &y->layer, i, 0);
+    if (rc == QW_OK)
+        rc = qw_loader_mat(l, &y->eh_proj);
+    if (rc == QW_OK)
+        rc = qw_loader_mat(l, &y->embed);
+    if (rc == QW_OK)
+        rc = qw_loader_mat(l, &y->head);
+    if (rc == QW_OK)
+        rc = qw_loader_vector(l, i, QW_MTP_ENORM, 0, &y->enorm);
+    if (rc == QW_OK)
+        rc = qw_loader_vector(l, i, QW_MTP_HNORM, 0, &y->hnorm);
+    if (rc == QW_OK && mtp_has(m, QW_MTP_HEAD_NORM))
+        rc = qw_loader_vector(l, i, QW_MTP_HEAD_NORM, 0, &y->head_norm);
+    return rc;
+}
+
 int qw_model_load(struct qw_model *m, struct qw_dev *dev, bool show, struct qw_err *err)
 {
     struct qw_loader l;
@@ -139,6 +193,8 @@ int qw_model_load(struct qw_model *m, struct qw_dev *dev, bool show, struct qw_e
         rc = qw_loader_vector(&l, -1, "output_norm.weight", 0, &m->out_norm);
     for (int i = 0; rc == QW_OK && i < m->hp.n_layer; i++)
         rc = load_layer(&l, &m->layer[i], i, m->hp.ssm_conv);
+    if (rc == QW_OK && m->mtp != NULL)
+        rc = load_mtp(&l, m);
     return qw_loader_close(&l, rc);
 }
 
@@ -156,6 +212,20 @@ static void close_layer(struct qw_dev *dev, struct qw_layer *l)
         qw_dev_release(dev, v[k]);
 }
 
+static void close_mtp(struct qw_dev *dev, struct qw_mtp *y)
+{
+    if (y == NULL)
+        return;
+    close_layer(dev, &y->layer);
+    qw_weights_close(dev, &y->eh_proj);
+    qw_weights_close(dev, &y->embed);
+    qw_weights_close(dev, &y->head);
+    qw_dev_release(dev, &y->enorm);
+    qw_dev_release(dev, &y->hnorm);
+    qw_dev_release(dev, &y->head_norm);
+    free(y);
+}
+
 void qw_model_close(struct qw_model *m)
 {
     if (m == NULL)
@@ -164,6 +234,7 @@ void qw_model_close(struct qw_model *m)
     qw_weights_close(m->dev, &m->head);
     for (int i = 0; m->layer != NULL && i < m->hp.n_layer; i++)
         close_layer(m->dev, &m->layer[i]);
+    close_mtp(m->dev, m->mtp);
     qw_dev_release(m->dev, &m->out_norm);
     free(m->layer);
     free(m);

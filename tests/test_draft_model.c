@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* test_draft_model.c - weights of a drafter file on the device: every buffer holds
- * what the file says, and none is left behind. */
+/* test_draft_model.c - weights of a drafter file and of a target's MTP block on the
+ * device: every buffer holds what the file says, none is left behind, and a file without
+ * a usable MTP block says why. */
 #include <math.h>
 
 #include "draft_model.h"
@@ -203,10 +204,210 @@ static void oracle_draft(void)
     run_draft(draft_path, &target, 0, false);
 }
 
+/* ---- MTP ---- */
+
+enum { BLOCK = 8, EMBD = 128, VOCAB = 300 };
+
+static void check_mtp(const struct qw_gguf *g, const struct qw_mtp *y, bool fused)
+{
+    const struct qw_layer *l = &y->layer;
+    CHECK(l->full && l->conv == NULL && l->a == NULL);
+    if (fused)
+        MAT(g, &l->in, BLOCK, "attn_qkv.weight");
+    else
+        MAT(g, &l->in, BLOCK, "attn_q.weight", "attn_k.weight", "attn_v.weight");
+    CHECK(l->in.col[1] == 512 && l->in.col[2] == 640, "%d, %d", l->in.col[1],
+          l->in.col[2]);
+    MAT(g, &l->out, BLOCK, "attn_output.weight");
+    MAT(g, &l->gate_up, BLOCK, "ffn_gate.weight", "ffn_up.weight");
+    MAT(g, &l->down, BLOCK, "ffn_down.weight");
+    MAT(g, &y->eh_proj, BLOCK, QW_MTP_EH_PROJ);
+    check_vector(g, l->attn_norm, BLOCK, "attn_norm.weight");
+    check_vector(g, l->post_norm, BLOCK, "post_attention_norm.weight");
+    check_vector(g, l->q_norm, BLOCK, "attn_q_norm.weight");
+    check_vector(g, l->k_norm, BLOCK, "attn_k_norm.weight");
+    check_vector(g, y->enorm, BLOCK, QW_MTP_ENORM);
+    check_vector(g, y->hnorm, BLOCK, QW_MTP_HNORM);
+    CHECK((y->head_norm != NULL) == (qw_tensor(g, BLOCK, QW_MTP_HEAD_NORM) != NULL));
+    CHECK((y->embed.n_parts > 0) == (qw_tensor(g, BLOCK, QW_MTP_EMBED) != NULL));
+    CHECK((y->head.n_parts > 0) == (qw_tensor(g, BLOCK, QW_MTP_HEAD) != NULL));
+    if (y->head_norm != NULL)
+        check_vector(g, y->head_norm, BLOCK, QW_MTP_HEAD_NORM);
+    if (y->embed.n_parts > 0)
+        MAT(g, &y->embed, BLOCK, QW_MTP_EMBED);
+    if (y->head.n_parts > 0)
+        MAT(g, &y->head, BLOCK, QW_MTP_HEAD);
+}
+
+/* Load a target with its MTP block and without; returns the bytes of the block. */
+static uint64_t run_mtp(const char *path, bool fused)
+{
+    struct qw_dev *dev = net_dev();
+    const uint64_t used = dev->used;
+    uint64_t bytes[2];
+    for (int mtp = 0; mtp < 2; mtp++) {
+        struct qw_gguf *g;
+        struct qw_model *m;
+        OK(qw_gguf_open(&g, path, &err));
+        OK(qw_model_plan(&m, g, dev->max_alloc, mtp != 0, &err));
+        OK(qw_model_load(m, dev, false, &err));
+        CHECK(m->hp.mtp && m->hp.mtp_why[0] == '\0' && m->hp.n_layer == BLOCK);
+        CHECK((m->mtp != NULL) == (mtp != 0));
+        CHECK(dev->used == used + m->bytes, "%llu bytes, planned %llu",
+              (unsigned long long)(dev->used - used), (unsigned long long)m->bytes);
+        if (m->mtp != NULL)
+            check_mtp(g, m->mtp, fused);
+        bytes[mtp] = m->bytes;
+        qw_model_close(m);
+        qw_gguf_close(g);
+        CHECK(dev->used == used, "buffers are left");
+    }
+    return bytes[1] - bytes[0];
+}
+
+static void write_and_free(struct net_image *m, const char *path)
+{
+    net_image_write(m, path, 32);
+    net_image_free(m);
+}
+
+static struct net_tensor *block_find(struct net_image *m, const char *suffix)
+{
+    char *name = qw_sprintf("blk.%d.%s", BLOCK, suffix);
+    struct net_tensor *t = net_image_find(m, name);
+    free(name);
+    return t;
+}
+
+static struct net_tensor *block_add(struct net_image *m, const char *suffix, int ne0,
+                                    int ne1)
+{
+    char *name = qw_sprintf("blk.%d.%s", BLOCK, suffix);
+    struct net_tensor *t =
+        net_image_add(m, name, ne1 == 1 ? QW_F32 : QW_Q8_0, (uint64_t)ne0, (uint64_t)ne1);
+    free(name);
+    return t;
+}
+
+static void mtp_whole(void)
+{
+    struct net_image m;
+    char *path = net_temp("mtp.gguf");
+    const uint64_t bytes = run_mtp(target_path, false);
+    net_image_read(&m, target_path);
+    net_image_drop(&m, "blk.8." QW_MTP_HEAD_NORM);
+    write_and_free(&m, path);
+    CHECK(run_mtp(path, false) == bytes - 4 * EMBD);
+    net_image_read(&m, target_path);
+    memset(block_add(&m, QW_MTP_HEAD, EMBD, VOCAB)->data, 0x11, 1000);
+    memset(block_add(&m, QW_MTP_EMBED, EMBD, VOCAB)->data, 0x12, 1000);
+    write_and_free(&m, path);
+    CHECK(run_mtp(path, false) > bytes);
+    net_image_read(&m, target_path);
+    net_image_drop(&m, "blk.8.attn_q.weight");
+    net_image_drop(&m, "blk.8.attn_k.weight");
+    net_image_drop(&m, "blk.8.attn_v.weight");
+    memset(block_add(&m, "attn_qkv.weight", EMBD, 768)->data, 0x13, 1000);
+    write_and_free(&m, path);
+    CHECK(run_mtp(path, true) == bytes);
+    free(path);
+}
+
+/* Runs without MTP; with it, the reason is given. */
+static void check_unusable(const char *path, const char *why)
+{
+    struct qw_gguf *g;
+    struct qw_model *m = NULL;
+    OK(qw_gguf_open(&g, path, &err));
+    OK(qw_model_plan(&m, g, 1 << 20, false, &err));
+    CHECK(!m->hp.mtp && m->hp.n_layer == BLOCK && m->mtp == NULL);
+    CHECK(strncmp(m->hp.mtp_why, why, strlen(why)) == 0, "'%s', want '%s'", m->hp.mtp_why,
+          why);
+    qw_model_close(m);
+    m = NULL;
+    CHECK(qw_model_plan(&m, g, 1 << 20, true, &refusal) == QW_EFILE && m == NULL);
+    CHECK(strstr(refusal.msg, path) && strstr(refusal.msg, why), "'%s' lacks '%s'",
+          refusal.msg, why);
+    qw_gguf_close(g);
+}
+
+static const char *const required[] = {
+    QW_MTP_EH_PROJ,       QW_MTP_ENORM,
+    QW_MTP_HNORM,         "attn_norm.weight",
+    "ffn_gate.weight",    "ffn_up.weight",
+    "ffn_down.weight",    "attn_q.weight",
+    "attn_k.weight",      "attn_v.weight",
+    "attn_output.weight", "attn_q_norm.weight",
+    "attn_k_norm.weight", "post_attention_norm.weight"};
+enum { N_REQUIRED = sizeof(required) / sizeof(required[0]) };
+
+static void mtp_missing(void)
+{
+    char *path = net_temp("mtp.gguf");
+    for (int i = 0; i < N_REQUIRED; i++) {
+        struct net_image m;
+        char *why = qw_sprintf("tensor 'blk.8.%s' is missing", required[i]);
+        net_image_read(&m, target_path);
+        net_image_drop(&m, block_find(&m, required[i])->name);
+        write_and_free(&m, path);
+        check_unusable(path, why);
+        free(why);
+    }
+    free(path);
+}
+
+static void mtp_misshapen(void)
+{
+    static const char *const optional[] = {QW_MTP_HEAD_NORM, QW_MTP_HEAD, QW_MTP_EMBED};
+    char *path = net_temp("mtp.gguf");
+    for (int i = 0; i < N_REQUIRED + 3; i++) {
+        struct net_image m;
+        const char *suffix = i < N_REQUIRED ? required[i] : optional[i - N_REQUIRED];
+        char *why = qw_sprintf("tensor 'blk.8.%s': its shape is {", suffix);
+        net_image_read(&m, target_path);
+        if (i > N_REQUIRED)
+            block_add(&m, suffix, EMBD, VOCAB + 4);
+        struct net_tensor *t = block_find(&m, suffix);
+        t->ne[0] = t->ne[0] / 64 * 32; /* half of the rows' length; all bytes stay */
+        t->size /= 2;
+        write_and_free(&m, path);
+        check_unusable(path, why);
+        free(why);
+    }
+    free(path);
+}
+
+static void set_u32(struct net_image *m, const char *name, uint32_t v)
+{
+    char *at = memmem(m->head.keys.data, m->head.keys.len, name, strlen(name));
+    MUST(at != NULL, "%s", name);
+    memcpy(at + strlen(name) + 4, &v, sizeof(v)); /* behind the type */
+}
+
+/* Declared without tensors, and tensors that nothing declares. */
+static void mtp_half(void)
+{
+    struct net_image m;
+    char *path = net_temp("mtp.gguf");
+    net_image_read(&m, target_path);
+    for (int i = 0; i < N_REQUIRED; i++)
+        net_image_drop(&m, block_find(&m, required[i])->name);
+    net_image_drop(&m, "blk.8." QW_MTP_HEAD_NORM);
+    write_and_free(&m, path);
+    check_unusable(path, "tensor 'blk.8." QW_MTP_EH_PROJ "' is missing");
+    net_image_read(&m, target_path);
+    set_u32(&m, "qwen35.nextn_predict_layers", 0);
+    set_u32(&m, "qwen35.block_count", BLOCK);
+    write_and_free(&m, path);
+    check_unusable(path, "key 'qwen35.nextn_predict_layers' declares no MTP block");
+    free(path);
+}
+
 static void done(void)
 {
     free(target_path);
     free(draft_path);
 }
 
-QW_TESTS(T(shipped_draft), T(small_device), T(make_oracle), T(oracle_draft), T(done))
+QW_TESTS(T(shipped_draft), T(small_device), T(make_oracle), T(oracle_draft), T(mtp_whole),
+         T(mtp_missing), T(mtp_misshapen), T(mtp_half), T(done))
