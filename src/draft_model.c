@@ -44,12 +44,21 @@ static int plan_layer(struct qw_draft_model *m, int i, uint64_t max_alloc,
         {&l->down, i, 1, {"ffn_down.weight"}, true},
     };
     m->bytes += 4 * (uint64_t)(2 * m->hp.n_embd + 2 * m->hp.head_dim);
-    return plan_pieces(m, all, 5, max_alloc, err);
+    int rc = plan_pieces(m, all, 5, max_alloc, err);
+    if (rc != QW_OK)
+        return rc;
+    const int ld = l->q.cols + l->kv.cols; /* k and v stand behind q in one product row */
+    for (int p = 0; p < l->kv.n_parts; p++)
+        l->kv.part[p].col += l->q.cols;
+    for (int t = 0; t < l->kv.n_tensors; t++)
+        l->kv.col[t] += l->q.cols;
+    m->max_cols = ld > m->max_cols ? ld : m->max_cols;
+    return QW_OK;
 }
 
 static int plan_top(struct qw_draft_model *m, uint64_t max_alloc, struct qw_err *err)
 {
-    const struct piece fc = {&m->fc, -1, 1, {"fc.weight"}, true};
+    const struct piece fc = {&m->fc, -1, 1, {"fc.weight"}, false};
     const struct piece embed = {&m->embed, -1, 1, {"token_embd.weight"}, false};
     const struct piece head = {&m->head, -1, 1, {"output.weight"}, false};
     int rc = plan_pieces(m, &fc, 1, max_alloc, err);

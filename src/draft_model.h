@@ -11,7 +11,8 @@ struct qw_draft_layer {
     cl_mem attn_norm, ffn_norm; /* [E] */
     cl_mem q_norm, k_norm;      /* [head_dim] */
     struct qw_mat q;
-    struct qw_mat kv; /* k, v: apart from q, as rows that are injected need no q */
+    struct qw_mat kv; /* k, v: apart from q, as rows that are injected need no q; their
+                         columns of a product row stand behind q's */
     struct qw_mat out, gate_up, down;
 };
 
@@ -24,7 +25,7 @@ struct qw_draft_model {
     cl_mem enc_norm, out_norm;  /* after fc; before the head */
     struct qw_draft_layer *layer;
     uint64_t bytes;      /* of all its buffers */
-    int max_k, max_cols; /* widest activation row and product of fc and the layers */
+    int max_k, max_cols; /* widest activation row and product of the layers */
 };
 
 /* Lay the weights out for a device whose largest buffer is max_alloc; touches no device.

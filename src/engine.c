@@ -12,19 +12,18 @@
 
 /* ---- options -> arguments ---- */
 
-static int kv_bits(const struct qw_options *o)
+int qw_kv_bits(const char *type)
 {
-    return strcmp(o->kv.target, "q8_0") == 0  ? 8
-           : strcmp(o->kv.target, "f32") == 0 ? 32
-                                              : 16;
+    return strcmp(type, "q8_0") == 0 ? 8 : strcmp(type, "f32") == 0 ? 32 : 16;
 }
 
 struct qw_target_params qw_engine_target_params(const struct qw_engine *e)
 {
-    return (struct qw_target_params){.context = e->opt->model.context,
-                                     .prefill = e->opt->batch.prefill,
-                                     .verify = qw_engine_draft_rows(e),
-                                     .kv_bits = kv_bits(e->opt)};
+    struct qw_target_params p = {.context = e->opt->model.context,
+                                 .prefill = e->opt->batch.prefill,
+                                 .kv_bits = qw_kv_bits(e->opt->kv.target)};
+    qw_engine_draft_target(e, &p);
+    return p;
 }
 
 struct qw_sampling qw_engine_sampling(const struct qw_engine *e)
@@ -107,7 +106,8 @@ static int open_file(struct qw_engine *e, struct qw_err *err)
         rc = qw_fail(err, QW_EUSAGE,
                      "model.context = %d: %s was trained for at most %d tokens",
                      o->model.context, o->model.target, e->hp.n_ctx_train);
-    return rc;
+    return rc == QW_OK && e->level > QW_OPEN_TOKENIZER ? qw_engine_draft_file(e, err)
+                                                       : rc;
 }
 
 static int open_device(struct qw_engine *e, struct qw_err *err)
@@ -117,8 +117,10 @@ static int open_device(struct qw_engine *e, struct qw_err *err)
                                  ? QW_RESERVE_AUTO
                                  : o->device.memory_reserve;
     int rc = qw_dev_open(&e->dev, o->device.platform, o->device.device, reserve, err);
-    return rc == QW_OK ? qw_model_plan(&e->model, e->file, e->dev->max_alloc, false, err)
-                       : rc;
+    if (rc == QW_OK)
+        rc = qw_model_plan(&e->model, e->file, e->dev->max_alloc,
+                           qw_engine_drafts(e, "mtp"), err);
+    return rc == QW_OK ? qw_engine_draft_plan(e, err) : rc;
 }
 
 static bool cpu_shape(const struct qw_engine *e)
@@ -127,18 +129,24 @@ static bool cpu_shape(const struct qw_engine *e)
     return strcmp(shape, "cpu") == 0 || (strcmp(shape, "gpu") != 0 && e->dev->cpu);
 }
 
+struct qw_kern_params qw_engine_kern_params(const struct qw_engine *e)
+{
+    return (struct qw_kern_params){.dk = e->hp.ssm_dk,
+                                   .taps = e->hp.ssm_conv,
+                                   .hd = e->hp.head_dim,
+                                   .kv_bits = qw_kv_bits(e->opt->kv.target),
+                                   .cpu_shape = cpu_shape(e),
+                                   .backend = e->opt->device.backend,
+                                   .kernel_dir = e->opt->device.kernel_dir,
+                                   .choice = kernel_choice,
+                                   .choice_arg = e->opt};
+}
+
 static int open_kernels(struct qw_engine *e, struct qw_err *err)
 {
-    const struct qw_kern_params p = {.dk = e->hp.ssm_dk,
-                                     .taps = e->hp.ssm_conv,
-                                     .hd = e->hp.head_dim,
-                                     .kv_bits = kv_bits(e->opt),
-                                     .cpu_shape = cpu_shape(e),
-                                     .backend = e->opt->device.backend,
-                                     .kernel_dir = e->opt->device.kernel_dir,
-                                     .choice = kernel_choice,
-                                     .choice_arg = e->opt};
-    return qw_kern_open(&e->kern, e->dev, &p, err);
+    const struct qw_kern_params p = qw_engine_kern_params(e);
+    int rc = qw_kern_open(&e->kern, e->dev, &p, err);
+    return rc == QW_OK ? qw_engine_draft_kernels(e, err) : rc;
 }
 
 static int open_model(struct qw_engine *e, bool show, struct qw_err *err)
@@ -152,7 +160,9 @@ static int open_model(struct qw_engine *e, bool show, struct qw_err *err)
         rc = open_kernels(e, err);
         qw_progress_end(&bar);
     }
-    return rc == QW_OK ? qw_model_load(e->model, e->dev, show, err) : rc;
+    if (rc == QW_OK)
+        rc = qw_model_load(e->model, e->dev, show, err);
+    return rc == QW_OK ? qw_engine_draft_load(e, show, err) : rc;
 }
 
 int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
@@ -185,6 +195,7 @@ void qw_engine_close(struct qw_engine *e)
 {
     if (e == NULL)
         return;
+    qw_engine_draft_close(e);
     qw_kern_close(e->kern);
     qw_model_close(e->model);
     qw_dev_close(e->dev);

@@ -4,7 +4,7 @@
 #define QW_ENGINE_H
 
 #include "chat.h"
-#include "drafter.h"
+#include "dflash.h"
 #include "options.h"
 #include "qwenrun.h"
 #include "sample.h"
@@ -20,17 +20,30 @@ struct qw_engine {
     struct qw_dev *dev;
     struct qw_model *model;
     struct qw_kern *kern;
-    char **stop; /* stop texts, escapes resolved */
+    struct qw_gguf *draft_file; /* method dflash: the drafter's */
+    struct qw_draft_hparams draft_hp;
+    struct qw_draft_model *draft;
+    struct qw_kern *draft_kern; /* attention of its head size and cache type */
+    char **stop;                /* stop texts, escapes resolved */
     size_t n_stop;
     bool thinking; /* prompts end inside an open think block */
     double load_ms;
 };
 
+int qw_kv_bits(const char *type); /* of the words of kv.target and kv.draft */
 struct qw_target_params qw_engine_target_params(const struct qw_engine *e);
 struct qw_sampling qw_engine_sampling(const struct qw_engine *e);
+struct qw_kern_params qw_engine_kern_params(const struct qw_engine *e);
+bool qw_engine_drafts(const struct qw_engine *e, const char *method);
+/* The drafter's part of each step of opening an engine, and of closing it. */
+int qw_engine_draft_file(struct qw_engine *e, struct qw_err *err);
+int qw_engine_draft_plan(struct qw_engine *e, struct qw_err *err);
+int qw_engine_draft_kernels(struct qw_engine *e, struct qw_err *err);
+int qw_engine_draft_load(struct qw_engine *e, bool show, struct qw_err *err);
+void qw_engine_draft_close(struct qw_engine *e);
+/* What the drafter wants of the target. */
+void qw_engine_draft_target(const struct qw_engine *e, struct qw_target_params *p);
 bool qw_engine_adaptive(const struct qw_engine *e);
-/* Rows of the widest verify step; 0: no drafting. */
-int qw_engine_draft_rows(const struct qw_engine *e);
 /* A drafter of the options' kind over t; *out stays as it is when there is none. */
 int qw_engine_drafter(struct qw_engine *e, struct qw_target *t, struct qw_drafter **out,
                       struct qw_err *err);

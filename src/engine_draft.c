@@ -4,9 +4,11 @@
 
 #include <string.h>
 
-static bool method_is(const struct qw_engine *e, const char *name)
+#include "spec.h"
+
+bool qw_engine_drafts(const struct qw_engine *e, const char *method)
 {
-    return strcmp(e->opt->speculation.method, name) == 0;
+    return strcmp(e->opt->speculation.method, method) == 0;
 }
 
 bool qw_engine_adaptive(const struct qw_engine *e)
@@ -14,23 +16,102 @@ bool qw_engine_adaptive(const struct qw_engine *e)
     return e->opt->speculation.adaptive;
 }
 
-static struct qw_draft_params draft_params(const struct qw_engine *e)
+static struct qw_dflash_params dflash_params(const struct qw_engine *e, int context,
+                                             int rows)
 {
-    return (struct qw_draft_params){.n_max = e->opt->speculation.n_max,
-                                    .n_min = e->opt->speculation.n_min,
-                                    .p_min = e->opt->speculation.p_min};
+    const struct qw_options *o = e->opt;
+    return (struct qw_dflash_params){.draft = {.n_max = o->speculation.n_max,
+                                               .n_min = o->speculation.n_min,
+                                               .p_min = o->speculation.p_min},
+                                     .context = context,
+                                     .rows = rows,
+                                     .kv_bits = qw_kv_bits(o->kv.draft),
+                                     .attn = e->draft_kern};
 }
 
-int qw_engine_draft_rows(const struct qw_engine *e)
+int qw_engine_draft_file(struct qw_engine *e, struct qw_err *err)
 {
-    return method_is(e, "none") ? 0 : e->opt->speculation.n_max + 1;
+    const struct qw_options *o = e->opt;
+    if (!qw_engine_drafts(e, "dflash"))
+        return QW_OK;
+    int rc = qw_gguf_open(&e->draft_file, o->model.draft, err);
+    if (rc == QW_OK)
+        rc = qw_draft_hparams_read(e->draft_file, &e->hp, &e->draft_hp, err);
+    if (rc == QW_OK && o->speculation.n_max >= e->draft_hp.block_size)
+        rc =
+            qw_fail(err, QW_EUSAGE,
+                    "speculation.n_max = %d: %s drafts at most %d tokens (block_size %d)",
+                    o->speculation.n_max, o->model.draft, e->draft_hp.block_size - 1,
+                    e->draft_hp.block_size);
+    return rc;
+}
+
+int qw_engine_draft_plan(struct qw_engine *e, struct qw_err *err)
+{
+    return qw_engine_drafts(e, "dflash")
+               ? qw_draft_model_plan(&e->draft, e->draft_file, &e->hp, e->dev->max_alloc,
+                                     err)
+               : QW_OK;
+}
+
+int qw_engine_draft_kernels(struct qw_engine *e, struct qw_err *err)
+{
+    struct qw_kern_params p = qw_engine_kern_params(e);
+    if (!qw_engine_drafts(e, "dflash"))
+        return QW_OK;
+    p.hd = e->draft_hp.head_dim;
+    p.kv_bits = qw_kv_bits(e->opt->kv.draft);
+    p.attn_only = true;
+    return qw_kern_open(&e->draft_kern, e->dev, &p, err);
+}
+
+int qw_engine_draft_load(struct qw_engine *e, bool show, struct qw_err *err)
+{
+    return e->draft != NULL ? qw_draft_model_load(e->draft, e->dev, show, err) : QW_OK;
+}
+
+void qw_engine_draft_close(struct qw_engine *e)
+{
+    qw_kern_close(e->draft_kern);
+    qw_draft_model_close(e->draft);
+    qw_gguf_close(e->draft_file);
+}
+
+static uint64_t drafter_bytes(const void *arg, int context, int rows)
+{
+    const struct qw_engine *e = arg;
+    uint64_t bytes = 0;
+    if (e->draft != NULL) {
+        const struct qw_dflash_params p = dflash_params(e, context, rows);
+        qw_dflash_bytes(&bytes, e->draft, e->model, &p, e->dev->max_alloc, NULL);
+        bytes += e->draft->bytes;
+    }
+    return bytes + qw_spec_bytes(e->draft != NULL);
+}
+
+void qw_engine_draft_target(const struct qw_engine *e, struct qw_target_params *p)
+{
+    if (qw_engine_drafts(e, "none"))
+        return;
+    p->verify = e->opt->speculation.n_max + 1;
+    p->drafter_bytes = drafter_bytes;
+    p->drafter_arg = e;
+    if (e->draft != NULL) {
+        p->tap = e->draft->hp.tap;
+        p->n_taps = e->draft->hp.n_taps;
+        p->tap_want = e->draft->fc.want;
+        p->drafter_loaded = e->draft->dev != NULL ? e->draft->bytes : 0;
+    }
 }
 
 int qw_engine_drafter(struct qw_engine *e, struct qw_target *t, struct qw_drafter **out,
                       struct qw_err *err)
 {
-    const struct qw_draft_params p = draft_params(e);
-    if (method_is(e, "ngram"))
-        return qw_ngram_open(out, t, &p, err);
+    const struct qw_dflash_params p =
+        dflash_params(e, qw_engine_context(e), qw_target_rows(t));
+    if (qw_engine_drafts(e, "ngram"))
+        return qw_ngram_open(out, t, &p.draft, err);
+    if (qw_engine_drafts(e, "dflash"))
+        return qw_dflash_open(out, e->draft, e->model, t, &p, err);
     return QW_OK;
 }

@@ -13,10 +13,10 @@ static int open_session(struct qw_session **out, struct qw_engine *e, bool scori
     struct qw_target_params p = qw_engine_target_params(e);
     s->e = e;
     p.all_logits = scoring;
-    if (scoring)
-        p.verify = 0;
-    if (script != NULL)
-        p.verify = script->n_max + 1;
+    if (scoring || script != NULL) {
+        p.verify = script != NULL ? script->n_max + 1 : 0;
+        p.n_taps = 0;
+    }
     int rc = qw_target_open(&s->target, e->model, e->kern, &p, err);
     if (rc == QW_OK && script != NULL)
         rc = qw_script_open(&s->drafter, s->target, script, e->model->hp.n_vocab);

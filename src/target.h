@@ -18,8 +18,11 @@ struct qw_target_params {
     const int *tap;
     int n_taps, tap_want;
     bool hidden;
-    /* Of the drafter: all its bytes, and those already on the device. */
-    uint64_t drafter_bytes, drafter_loaded;
+    /* Of the drafter: all its bytes beside a target of so many positions and rows (NULL:
+     * no drafter), and those already on the device. */
+    uint64_t (*drafter_bytes)(const void *arg, int context, int rows);
+    const void *drafter_arg;
+    uint64_t drafter_loaded;
 };
 
 /* Bytes by part, all known before anything is loaded. */

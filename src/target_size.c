@@ -111,7 +111,8 @@ int target_sizes(struct target_sizes *z, const struct qw_model *m,
     b->activations = z->bytes[X] + z->bytes[Y] + z->bytes[C] + z->bytes[O];
     for (int i = Q; i <= HIDDEN; i++)
         b->activations += i < ML || i > BEST ? z->bytes[i] : 0;
-    b->drafter = p->drafter_bytes;
+    b->drafter =
+        p->drafter_bytes ? p->drafter_bytes(p->drafter_arg, p->context, z->rows) : 0;
     b->total = b->drafter + b->weights + b->kv + b->gdn + b->conv + b->attention +
                b->logits + b->rope + b->control + b->activations;
     return QW_OK;

@@ -125,8 +125,7 @@ generic/attn.cl|attn_seen|s/row + 1 - window/row - window/
 generic/attn.cl|attn_draft|s/row + 1 - window/row + 2 - window/
 generic/attn.cl|attn_seen|s/row + 1 - window/row + 2 - window/
 generic/attn.cl|attn_draft|s/ + row + 1 - window/ + 1 - window/
-generic/attn.cl|attn_draft|s/window > 0 ? max(0, \(.*\)) : 0/window > 0 ? \1 : 0/
-generic/attn.cl|attn_draft|s/if (block < 0)/if (false)/
+generic/attn.cl|attn_draft|s/window > 0 ? max(0, /window > 0 ? max(-1000, /
 generic/attn.cl|attn_draft|s/last - (last - place + blocks) % blocks/place/
 generic/attn.cl|ring|s/(last - place + blocks) % blocks/(last - place + blocks) % (blocks - 1)/
 generic/attn.cl|ring|s/last = (cycle\[QW_CYC_POS\] + cycle\[QW_CYC_ROWS\] - 1)/last = cycle[QW_CYC_POS]/

@@ -76,13 +76,12 @@ int qw_attn_to(global const int *cycle, int row, int causal)
 }
 
 /* What a row sees of the block at a place: positions [x, y) counted from the block's first; none when
- * x >= y. The place holds the newest of its blocks that a live row has reached. */
+ * x >= y. The place holds the newest of its blocks that a live row has reached; a block before
+ * position 0, none yet, ends before what any row sees. */
 int2 qw_attn_span(global const int *cycle, int row, int place, int blocks, int causal, int window)
 {
     const int last = (cycle[QW_CYC_POS] + cycle[QW_CYC_ROWS] - 1) / QW_ATTN_BLOCK;
     const int block = last - (last - place + blocks) % blocks, first = block * QW_ATTN_BLOCK;
-    if (block < 0)
-        return (int2)(0, 0);
     return (int2)(max(0, qw_attn_from(cycle, row, window) - first),
                   min(QW_ATTN_BLOCK, qw_attn_to(cycle, row, causal) - first));
 }
