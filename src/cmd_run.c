@@ -161,7 +161,7 @@ static int generate(struct qw_cmd *c, struct qw_engine *e, const struct qw_token
                                   .interrupt = &stop,
                                   .hash_logits = qw_cmd_value(c, "logits-hash") != NULL,
                                   .show = !c->quiet};
-    int rc = qw_session_open(&s, e, &c->err);
+    int rc = qw_session_open(&s, e, NULL, &c->err);
     if (rc != QW_OK)
         return rc;
     rc = qw_session_generate(s, prompt->id, prompt->n, &g, &r, &c->err);

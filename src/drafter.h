@@ -47,7 +47,7 @@ int qw_ngram_open(struct qw_drafter **out, struct qw_target *t,
 
 /* Follows a script (qwenrun.h; borrowed). */
 int qw_script_open(struct qw_drafter **out, struct qw_target *t,
-                   const struct qw_script *script, int n_vocab);
+                   const struct qw_script *script, int n_max, int n_vocab);
 
 void qw_drafter_close(struct qw_drafter *d); /* NULL is fine */
 #endif

@@ -17,12 +17,21 @@ int qw_kv_bits(const char *type)
     return strcmp(type, "q8_0") == 0 ? 8 : strcmp(type, "f32") == 0 ? 32 : 16;
 }
 
-struct qw_target_params qw_engine_target_params(const struct qw_engine *e)
+struct qw_drafting qw_engine_drafting(const struct qw_engine *e)
+{
+    struct qw_drafting d = {.e = e};
+    qw_session_defaults(&d.p, e);
+    return d;
+}
+
+struct qw_target_params qw_engine_target_params(const struct qw_engine *e,
+                                                const struct qw_drafting *d)
 {
     struct qw_target_params p = {.context = e->opt->model.context,
                                  .prefill = e->opt->batch.prefill,
-                                 .kv_bits = qw_kv_bits(e->opt->kv.target)};
-    qw_engine_draft_target(e, &p);
+                                 .kv_bits = qw_kv_bits(e->opt->kv.target),
+                                 .all_logits = d->p.scoring};
+    qw_engine_draft_target(d, &p);
     return p;
 }
 
@@ -151,7 +160,8 @@ static int open_kernels(struct qw_engine *e, struct qw_err *err)
 
 static int open_model(struct qw_engine *e, bool show, struct qw_err *err)
 {
-    const struct qw_target_params p = qw_engine_target_params(e);
+    const struct qw_drafting d = qw_engine_drafting(e);
+    const struct qw_target_params p = qw_engine_target_params(e, &d);
     struct qw_progress bar;
     int rc = qw_target_fits(e->model, &p, e->dev, err);
     if (rc == QW_OK) {
@@ -414,13 +424,15 @@ json_t *qw_engine_info(struct qw_engine *e, bool sha256)
 
 bool qw_engine_fits(struct qw_engine *e)
 {
-    const struct qw_target_params p = qw_engine_target_params(e);
+    const struct qw_drafting d = qw_engine_drafting(e);
+    const struct qw_target_params p = qw_engine_target_params(e, &d);
     return qw_target_fits(e->model, &p, e->dev, NULL) == QW_OK;
 }
 
 int qw_engine_plan(struct qw_engine *e, json_t **out, struct qw_err *err)
 {
-    const struct qw_target_params p = qw_engine_target_params(e);
+    const struct qw_drafting d = qw_engine_drafting(e);
+    const struct qw_target_params p = qw_engine_target_params(e, &d);
     const uint64_t free_bytes = qw_dev_free_bytes(e->dev);
     struct qw_budget b;
     int rc = qw_target_plan(&b, e->model, &p, e->dev->max_alloc, err);

@@ -30,8 +30,17 @@ struct qw_engine {
     double load_ms;
 };
 
+/* How a session drafts; the target's budget asks it for the drafter's bytes. */
+struct qw_drafting {
+    const struct qw_engine *e;
+    struct qw_session_params p;
+};
+
 int qw_kv_bits(const char *type); /* of the words of kv.target and kv.draft */
-struct qw_target_params qw_engine_target_params(const struct qw_engine *e);
+/* d is borrowed by the result. */
+struct qw_target_params qw_engine_target_params(const struct qw_engine *e,
+                                                const struct qw_drafting *d);
+struct qw_drafting qw_engine_drafting(const struct qw_engine *e); /* the options' */
 struct qw_sampling qw_engine_sampling(const struct qw_engine *e);
 struct qw_kern_params qw_engine_kern_params(const struct qw_engine *e);
 bool qw_engine_drafts(const struct qw_engine *e, const char *method);
@@ -42,11 +51,10 @@ int qw_engine_draft_kernels(struct qw_engine *e, struct qw_err *err);
 int qw_engine_draft_load(struct qw_engine *e, bool show, struct qw_err *err);
 void qw_engine_draft_close(struct qw_engine *e);
 /* What the drafter wants of the target. */
-void qw_engine_draft_target(const struct qw_engine *e, struct qw_target_params *p);
-bool qw_engine_adaptive(const struct qw_engine *e);
-/* A drafter of the options' kind over t; *out stays as it is when there is none. */
-int qw_engine_drafter(struct qw_engine *e, struct qw_target *t, struct qw_drafter **out,
-                      struct qw_err *err);
+void qw_engine_draft_target(const struct qw_drafting *d, struct qw_target_params *p);
+/* A drafter of that kind over t; *out stays as it is when there is none. */
+int qw_engine_drafter(const struct qw_drafting *d, struct qw_target *t,
+                      struct qw_drafter **out, struct qw_err *err);
 int qw_engine_context(const struct qw_engine *e);
 int qw_engine_max_tokens(const struct qw_engine *e);
 int qw_engine_thinking_budget(const struct qw_engine *e); /* 0: none */

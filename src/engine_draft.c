@@ -11,27 +11,29 @@ bool qw_engine_drafts(const struct qw_engine *e, const char *method)
     return strcmp(e->opt->speculation.method, method) == 0;
 }
 
-bool qw_engine_adaptive(const struct qw_engine *e)
+/* What a session of these parameters drafts with; a script stands in for any method. */
+static bool takes(const struct qw_drafting *d, const char *method)
 {
-    return e->opt->speculation.adaptive;
+    return d->p.script == NULL && !d->p.scoring && strcmp(d->p.method, method) == 0;
 }
 
-static struct qw_dflash_params dflash_params(const struct qw_engine *e, int context,
+static struct qw_dflash_params dflash_params(const struct qw_drafting *d, int context,
                                              int rows)
 {
-    const struct qw_options *o = e->opt;
-    return (struct qw_dflash_params){.draft = {.n_max = o->speculation.n_max,
-                                               .n_min = o->speculation.n_min,
-                                               .p_min = o->speculation.p_min},
-                                     .context = context,
-                                     .rows = rows,
-                                     .kv_bits = qw_kv_bits(o->kv.draft),
-                                     .attn = e->draft_kern};
+    return (struct qw_dflash_params){
+        .draft = {.n_max = d->p.n_max, .n_min = d->p.n_min, .p_min = d->p.p_min},
+        .context = context,
+        .rows = rows,
+        .kv_bits = qw_kv_bits(d->e->opt->kv.draft),
+        .attn = d->e->draft_kern};
 }
 
 int qw_engine_draft_file(struct qw_engine *e, struct qw_err *err)
 {
     const struct qw_options *o = e->opt;
+    if (qw_engine_drafts(e, "mtp") && !e->hp.mtp)
+        return qw_fail(err, QW_EUSAGE, "speculation.method = mtp: %s: %s",
+                       o->model.target, e->hp.mtp_why);
     if (!qw_engine_drafts(e, "dflash"))
         return QW_OK;
     int rc = qw_gguf_open(&e->draft_file, o->model.draft, err);
@@ -79,24 +81,26 @@ void qw_engine_draft_close(struct qw_engine *e)
 
 static uint64_t drafter_bytes(const void *arg, int context, int rows)
 {
-    const struct qw_engine *e = arg;
+    const struct qw_drafting *d = arg;
+    const struct qw_engine *e = d->e;
     uint64_t bytes = 0;
-    if (e->draft != NULL) {
-        const struct qw_dflash_params p = dflash_params(e, context, rows);
+    if (takes(d, "dflash")) {
+        const struct qw_dflash_params p = dflash_params(d, context, rows);
         qw_dflash_bytes(&bytes, e->draft, e->model, &p, e->dev->max_alloc, NULL);
         bytes += e->draft->bytes;
     }
-    return bytes + qw_spec_bytes(e->draft != NULL);
+    return bytes + qw_spec_bytes(takes(d, "dflash"));
 }
 
-void qw_engine_draft_target(const struct qw_engine *e, struct qw_target_params *p)
+void qw_engine_draft_target(const struct qw_drafting *d, struct qw_target_params *p)
 {
-    if (qw_engine_drafts(e, "none"))
+    const struct qw_engine *e = d->e;
+    if (takes(d, "none") || d->p.scoring)
         return;
-    p->verify = e->opt->speculation.n_max + 1;
+    p->verify = d->p.n_max + 1;
     p->drafter_bytes = drafter_bytes;
-    p->drafter_arg = e;
-    if (e->draft != NULL) {
+    p->drafter_arg = d;
+    if (takes(d, "dflash")) {
         p->tap = e->draft->hp.tap;
         p->n_taps = e->draft->hp.n_taps;
         p->tap_want = e->draft->fc.want;
@@ -104,14 +108,17 @@ void qw_engine_draft_target(const struct qw_engine *e, struct qw_target_params *
     }
 }
 
-int qw_engine_drafter(struct qw_engine *e, struct qw_target *t, struct qw_drafter **out,
-                      struct qw_err *err)
+int qw_engine_drafter(const struct qw_drafting *d, struct qw_target *t,
+                      struct qw_drafter **out, struct qw_err *err)
 {
+    const struct qw_engine *e = d->e;
     const struct qw_dflash_params p =
-        dflash_params(e, qw_engine_context(e), qw_target_rows(t));
-    if (qw_engine_drafts(e, "ngram"))
+        dflash_params(d, qw_engine_context(e), qw_target_rows(t));
+    if (d->p.script != NULL)
+        return qw_script_open(out, t, d->p.script, d->p.n_max, e->model->hp.n_vocab);
+    if (takes(d, "ngram"))
         return qw_ngram_open(out, t, &p.draft, err);
-    if (qw_engine_drafts(e, "dflash"))
+    if (takes(d, "dflash"))
         return qw_dflash_open(out, e->draft, e->model, t, &p, err);
     return QW_OK;
 }

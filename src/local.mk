@@ -24,7 +24,7 @@ src_libqwenrun_a_SOURCES += \
 bin_PROGRAMS += src/qwenrun
 src_qwenrun_SOURCES = src/main.c src/cmd.c src/cmd.h src/cmd_config.c
 src_qwenrun_LDADD = $(LDADD)
-src_qwenrun_SOURCES += src/cmd_run.c src/cmd_info.c
+src_qwenrun_SOURCES += src/cmd_run.c src/cmd_info.c src/cmd_verify.c
 
 # the tokenizer's parts
 src_libqwenrun_a_SOURCES += \

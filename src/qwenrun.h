@@ -56,7 +56,30 @@ json_t *qw_engine_identity(struct qw_engine *e, bool sha256);
 /* 1 when the plan fits the device's free memory. */
 bool qw_engine_fits(struct qw_engine *e);
 
-int qw_session_open(struct qw_session **out, struct qw_engine *e, struct qw_err *err);
+/* What a scripted session drafts: step i proposes drafted[i mod n_steps] tokens, the
+ * first right[..] of them those of id [n], the whole timeline, the others wrong. */
+struct qw_script {
+    const int32_t *id;
+    size_t n;
+    const int *drafted, *right;
+    int n_steps;
+};
+
+/* What sessions of one engine may differ in; qw_session_defaults gives the options'. */
+struct qw_session_params {
+    const char *method; /* none ngram; dflash, mtp: when the engine was opened for it */
+    int n_max, n_min;
+    double p_min;
+    bool adaptive;
+    const struct qw_script *script; /* borrowed; drafts in place of the method */
+    double temperature;
+    uint64_t seed;
+    bool scoring; /* logits of every row fed, no drafting */
+};
+void qw_session_defaults(struct qw_session_params *p, const struct qw_engine *e);
+/* params NULL: the defaults. */
+int qw_session_open(struct qw_session **out, struct qw_engine *e,
+                    const struct qw_session_params *params, struct qw_err *err);
 void qw_session_close(struct qw_session *s);
 /* Back to an empty timeline. */
 int qw_session_reset(struct qw_session *s, struct qw_err *err);
@@ -103,23 +126,8 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
                         struct qw_err *err);
 void qw_result_free(struct qw_result *r);
 
-/* What a scripted session drafts: step i proposes drafted[i mod n_steps] tokens, the
- * first right[..] of them those of id [n], the whole timeline, the others wrong. */
-struct qw_script {
-    const int32_t *id;
-    size_t n;
-    const int *drafted, *right;
-    int n_steps, n_max;
-};
-/* A session whose drafter follows a script (borrowed), to force acceptance patterns. */
-int qw_session_open_scripted(struct qw_session **out, struct qw_engine *e,
-                             const struct qw_script *script, struct qw_err *err);
-
 /* Score ids: logits [n][n_vocab] of every position (for tests and quality checks); the
- * session must have been opened by qw_session_open_scoring. hidden [n][n_embd] may be
- * NULL. */
-int qw_session_open_scoring(struct qw_session **out, struct qw_engine *e,
-                            struct qw_err *err);
+ * session must have been opened with scoring. hidden [n][n_embd] may be NULL. */
 int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *logits,
                      float *hidden, struct qw_err *err);
 int qw_engine_n_vocab(const struct qw_engine *e);

@@ -50,10 +50,10 @@ static const struct qw_drafter_ops ops = {
     .name = "script", .propose = propose, .rewind = rewind_script, .close = close_script};
 
 int qw_script_open(struct qw_drafter **out, struct qw_target *t,
-                   const struct qw_script *script, int n_vocab)
+                   const struct qw_script *script, int n_max, int n_vocab)
 {
     struct script *c = qw_alloc(1, sizeof(*c));
-    c->d = (struct qw_drafter){.ops = &ops, .target = t, .n_max = script->n_max};
+    c->d = (struct qw_drafter){.ops = &ops, .target = t, .n_max = n_max};
     c->s = script;
     c->n_vocab = n_vocab;
     *out = &c->d;

@@ -5,25 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* script: in place of the options' drafter. scoring: logits of every row, no drafts. */
-static int open_session(struct qw_session **out, struct qw_engine *e, bool scoring,
-                        const struct qw_script *script, struct qw_err *err)
+void qw_session_defaults(struct qw_session_params *p, const struct qw_engine *e)
+{
+    const struct qw_options *o = e->opt;
+    *p = (struct qw_session_params){.method = o->speculation.method,
+                                    .n_max = o->speculation.n_max,
+                                    .n_min = o->speculation.n_min,
+                                    .p_min = o->speculation.p_min,
+                                    .adaptive = o->speculation.adaptive,
+                                    .temperature = o->sampling.temperature,
+                                    .seed = o->sampling.seed};
+}
+
+int qw_session_open(struct qw_session **out, struct qw_engine *e,
+                    const struct qw_session_params *params, struct qw_err *err)
 {
     struct qw_session *s = qw_alloc(1, sizeof(*s));
-    struct qw_target_params p = qw_engine_target_params(e);
     s->e = e;
-    p.all_logits = scoring;
-    if (scoring || script != NULL) {
-        p.verify = script != NULL ? script->n_max + 1 : 0;
-        p.n_taps = 0;
-    }
+    s->drafting.e = e;
+    if (params != NULL)
+        s->drafting.p = *params;
+    else
+        qw_session_defaults(&s->drafting.p, e);
+    const struct qw_target_params p = qw_engine_target_params(e, &s->drafting);
     int rc = qw_target_open(&s->target, e->model, e->kern, &p, err);
-    if (rc == QW_OK && script != NULL)
-        rc = qw_script_open(&s->drafter, s->target, script, e->model->hp.n_vocab);
-    else if (rc == QW_OK && !scoring)
-        rc = qw_engine_drafter(e, s->target, &s->drafter, err);
     if (rc == QW_OK)
-        rc = qw_spec_open(&s->spec, s->target, s->drafter, qw_engine_adaptive(e), err);
+        rc = qw_engine_drafter(&s->drafting, s->target, &s->drafter, err);
+    if (rc == QW_OK)
+        rc = qw_spec_open(&s->spec, s->target, s->drafter, s->drafting.p.adaptive, err);
     if (rc == QW_OK) {
         const int rows = qw_target_verify_rows(s->target);
         s->logits = qw_alloc((size_t)(rows > 1 ? rows : 1) * (size_t)e->model->hp.n_vocab,
@@ -36,23 +45,6 @@ static int open_session(struct qw_session **out, struct qw_engine *e, bool scori
     else
         *out = s;
     return rc;
-}
-
-int qw_session_open(struct qw_session **out, struct qw_engine *e, struct qw_err *err)
-{
-    return open_session(out, e, false, NULL, err);
-}
-
-int qw_session_open_scoring(struct qw_session **out, struct qw_engine *e,
-                            struct qw_err *err)
-{
-    return open_session(out, e, true, NULL, err);
-}
-
-int qw_session_open_scripted(struct qw_session **out, struct qw_engine *e,
-                             const struct qw_script *script, struct qw_err *err)
-{
-    return open_session(out, e, false, script, err);
 }
 
 void qw_session_close(struct qw_session *s)
@@ -87,7 +79,9 @@ void session_push(struct qw_session *s, int32_t id)
 
 void session_sampler(struct qw_session *s, size_t n)
 {
-    const struct qw_sampling sampling = qw_engine_sampling(s->e);
+    struct qw_sampling sampling = qw_engine_sampling(s->e);
+    sampling.temperature = s->drafting.p.temperature;
+    sampling.seed = s->drafting.p.seed;
     qw_sampler_close(s->sampler);
     s->sampler = qw_sampler_open(&sampling, s->e->model->hp.n_vocab);
     for (size_t i = 0; i < n; i++)

@@ -8,6 +8,7 @@
 
 struct qw_session {
     struct qw_engine *e;
+    struct qw_drafting drafting; /* how it was opened */
     struct qw_target *target;
     struct qw_drafter *drafter; /* NULL: none */
     struct qw_spec *spec;

@@ -528,6 +528,7 @@ static void test_not_neutral(void)
         F32(".embedding_scale", 0, "'dflash.embedding_scale': 0 is not supported"),
         F32(".embedding_scale", NAN, "embedding_scale': "),
         F32(".attention.scale", 0.125, "'dflash.attention.scale': 0.125 is not"),
+        F32(".attention.scale", 0.18, "'dflash.attention.scale': 0.18 is not"),
         F32(".attention.scale", 1, "'dflash.attention.scale': 1 is not"),
         F32(".attention.value_scale", 0.5, "'dflash.attention.value_scale': 0.5"),
         F32(".logit_scale", 0.5, "'dflash.logit_scale': 0.5"),

@@ -70,7 +70,7 @@ t_refused "no such model" 3 'none.gguf'
 t_run run -o model.context=100000 -p x </dev/null
 t_refused "more context than the model knows" 2 'model.context'
 t_run run -o speculation.method=mtp -p x </dev/null
-t_refused "drafting is asked for" 2 'speculation.method'
+t_refused "MTP of a file that has none" 2 'speculation.method'
 t_run run -o kernels.gdn=xe2 -p x </dev/null
 t_refused "a kernel that is not there" 2 'kernels.gdn'
 t_run run -o device.device=nosuchdevice -p x </dev/null
