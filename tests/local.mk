@@ -110,3 +110,6 @@ tests_test_draft_file_SOURCES = tests/test_draft_file.c tests/ggufw.h tests/chec
 check_PROGRAMS += tests/test_draft_model
 TESTS += tests/test_draft_model
 tests_test_draft_model_SOURCES = tests/test_draft_model.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
+TESTS += tests/cli/verify.sh
+EXTRA_DIST += tests/cli/verify.sh tests/check_lossless.sh
+LONG_TESTS += tests/check_lossless.sh
