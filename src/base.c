@@ -67,9 +67,18 @@ static size_t utf8_len(const unsigned char *s, size_t n)
     for (size_t i = 1; i < want; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    if (want == 2 && s[0] == 0xc2 && s[1] < 0xa0) /* C1 controls */
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90)) /* overlong */
+        return 0;
+    if ((s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f)) /* no character */
         return 0;
     return want;
+}
+
+/* Length of the character at s, 0 where a terminal must not see it. */
+static size_t printable_len(const unsigned char *s, size_t n)
+{
+    const bool c1 = n > 1 && s[0] == 0xc2 && s[1] < 0xa0;
+    return s[0] < 0x20 || s[0] == 0x7f || c1 ? 0 : utf8_len(s, n);
 }
 
 void qw_escape(char *dst, size_t size, const void *src, size_t len)
@@ -79,7 +88,7 @@ void qw_escape(char *dst, size_t size, const void *src, size_t len)
     if (size == 0)
         return;
     while (i < len) {
-        size_t n = s[i] < 0x20 || s[i] == 0x7f ? 0 : utf8_len(s + i, len - i);
+        size_t n = printable_len(s + i, len - i);
         size_t need = n ? n : 4;
         if (o + need + 4 > size) {
             if (o + 4 <= size) {
@@ -200,6 +209,23 @@ void qw_buf_printf(struct qw_buf *b, const char *fmt, ...)
     vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
     va_end(ap);
     b->len += (size_t)n;
+}
+
+void qw_buf_add_utf8(struct qw_buf *b, const void *data, size_t len)
+{
+    const unsigned char *s = data;
+    size_t done = 0, i = 0;
+    buf_room(b, len);
+    while (i < len) {
+        const size_t n = utf8_len(s + i, len - i);
+        if (n == 0) {
+            qw_buf_add(b, s + done, i - done);
+            qw_buf_printf(b, "\\x%02x", s[i]);
+            done = i + 1;
+        }
+        i += n > 0 ? n : 1;
+    }
+    qw_buf_add(b, s + done, i - done);
 }
 
 void qw_buf_free(struct qw_buf *b)

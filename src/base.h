@@ -63,6 +63,8 @@ struct qw_buf {
 void qw_buf_add(struct qw_buf *b, const void *data, size_t len);
 void qw_buf_printf(struct qw_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Text that is UTF-8 for certain: a byte that is none becomes \xNN, all else stays. */
+void qw_buf_add_utf8(struct qw_buf *b, const void *data, size_t len);
 void qw_buf_free(struct qw_buf *b);
 
 double qw_now(void); /* seconds, monotonic */

@@ -2,6 +2,7 @@
 /* cmd.c - the command line and the help texts, both from the same tables. */
 #include "cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,23 +251,24 @@ const char *qw_cmd_value(const struct qw_cmd *c, const char *name)
 
 /* ---- JSON ---- */
 
-void qw_cmd_print_json(json_t *root)
+int qw_cmd_print_json(json_t *root, struct qw_err *err)
 {
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    putchar('\n');
+    char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(root);
+    if (text == NULL) /* half a document would look like a whole one to nobody */
+        return qw_fail(err, QW_EFAIL, "the JSON document could not be made");
+    const bool lost = puts(text) == EOF || fflush(stdout) != 0;
+    const int why = errno;
+    free(text);
+    return lost ? qw_fail(err, QW_EFAIL, "standard output: %s", strerror(why)) : QW_OK;
 }
 
-json_t *qw_cmd_json_text(const char *s)
+json_t *qw_cmd_json_text(const char *s, size_t len)
 {
-    json_t *text = json_string(s);
-    if (text != NULL)
-        return text;
-    const size_t size = 4 * strlen(s) + 8;
-    char *safe = qw_alloc(size, 1);
-    qw_escape(safe, size, s, strlen(s));
-    text = json_string(safe);
-    free(safe);
+    struct qw_buf b = {NULL, 0, 0};
+    qw_buf_add_utf8(&b, s, len);
+    json_t *text = json_stringn(b.data, b.len);
+    qw_buf_free(&b);
     return text;
 }
 

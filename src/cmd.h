@@ -43,10 +43,12 @@ struct qw_cmd {
  * given. */
 const char *qw_cmd_value(const struct qw_cmd *c, const char *name);
 
-/* One JSON document and a newline on stdout. Takes the reference. */
-void qw_cmd_print_json(json_t *root);
-/* A string even where the bytes are no UTF-8: those are then escaped as \xNN. */
-json_t *qw_cmd_json_text(const char *s);
+/* One JSON document and a newline on stdout, or QW_EFAIL and nothing. Takes the
+ * reference.
+ */
+int qw_cmd_print_json(json_t *root, struct qw_err *err);
+/* A string of any bytes: those that are no UTF-8 become \xNN. */
+json_t *qw_cmd_json_text(const char *s, size_t len);
 
 /* The command line, split. */
 struct qw_args {

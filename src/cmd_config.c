@@ -19,7 +19,7 @@ static json_t *json_value(const struct qw_options *o, enum qw_option_id id)
     if (d->type == QW_TYPE_SEED && *(const uint64_t *)field <= INT64_MAX)
         return json_integer((json_int_t) * (const uint64_t *)field);
     char *text = qw_option_format(o, id); /* as an INI file would have it */
-    json_t *value = qw_cmd_json_text(text);
+    json_t *value = qw_cmd_json_text(text, strlen(text));
     free(text);
     return value;
 }
@@ -35,19 +35,20 @@ static json_t *json_setting(const struct qw_options *o, enum qw_option_id id)
             s, "bytes",
             json_integer((json_int_t) *
                          (const uint64_t *)((const char *)o + qw_option_desc(id)->at)));
-    json_object_set_new(s, "origin", qw_cmd_json_text(origin));
+    json_object_set_new(s, "origin", qw_cmd_json_text(origin, strlen(origin)));
     json_object_set_new(s, "file",
-                        from->file ? qw_cmd_json_text(from->file) : json_null());
+                        from->file ? qw_cmd_json_text(from->file, strlen(from->file))
+                                   : json_null());
     json_object_set_new(s, "line", from->file ? json_integer(from->line) : json_null());
     free(origin);
     return s;
 }
 
-static void print_json(const struct qw_options *o)
+static int print_json(const struct qw_options *o, struct qw_err *err)
 {
     json_t *root = json_object(), *files = json_array(), *settings = json_object();
     for (int i = 0; i < o->n_files; i++)
-        json_array_append_new(files, qw_cmd_json_text(o->file[i]));
+        json_array_append_new(files, qw_cmd_json_text(o->file[i], strlen(o->file[i])));
     for (int i = 0; i < QW_N_OPTIONS; i++) {
         const struct qw_option_desc *d = qw_option_desc((enum qw_option_id)i);
         json_t *section = json_object_get(settings, d->section);
@@ -59,7 +60,7 @@ static void print_json(const struct qw_options *o)
     }
     json_object_set_new(root, "files", files);
     json_object_set_new(root, "settings", settings);
-    qw_cmd_print_json(root);
+    return qw_cmd_print_json(root, err);
 }
 
 /* An INI file again: the origin is a comment. */
@@ -88,9 +89,8 @@ static void print_text(const struct qw_options *o)
 static int run(struct qw_cmd *c)
 {
     if (c->json)
-        print_json(c->options);
-    else
-        print_text(c->options);
+        return print_json(c->options, &c->err);
+    print_text(c->options);
     return QW_OK;
 }
 

@@ -66,14 +66,13 @@ static void print_tree(const json_t *j, int indent)
     }
 }
 
-static void print(const struct qw_cmd *c, json_t *j)
+static int print(struct qw_cmd *c, json_t *j)
 {
-    if (c->json) {
-        qw_cmd_print_json(j);
-        return;
-    }
+    if (c->json)
+        return qw_cmd_print_json(j, &c->err);
     print_tree(j, 0);
     json_decref(j);
+    return QW_OK;
 }
 
 /* ---- info ---- */
@@ -116,11 +115,11 @@ static int run_info(struct qw_cmd *c)
         return rc;
     json_t *info = qw_engine_info(e, qw_cmd_value(c, "sha256") != NULL);
     if (c->json)
-        qw_cmd_print_json(info);
+        rc = qw_cmd_print_json(info, &c->err);
     else
         print_info(info);
     qw_engine_close(e);
-    return QW_OK;
+    return rc;
 }
 
 static const struct qw_cmd_option info_options[] = {
@@ -146,7 +145,7 @@ static int run_plan(struct qw_cmd *c)
         return rc;
     rc = qw_engine_plan(e, &plan, &c->err);
     if (rc == QW_OK)
-        print(c, plan);
+        rc = print(c, plan);
     qw_engine_close(e);
     return rc;
 }
@@ -159,21 +158,20 @@ const struct qw_command qw_command_plan = {
 
 /* ---- tokenize ---- */
 
-static int parse_ids(const struct qw_cmd *c, const struct qw_buf *text,
-                     struct qw_tokens *out, struct qw_err *err)
+static int parse_ids(const struct qw_buf *text, struct qw_tokens *out, struct qw_err *err)
 {
     size_t cap = 0;
-    (void)c;
     for (char *s = text->data ? text->data : (char *)"";;) {
         char *end, safe[64];
         s += strspn(s, " \t\r\n,[]");
-        if (*s == '\0')
+        if (*s == '\0' && (text->data == NULL || s == text->data + text->len))
             return QW_OK;
         errno = 0;
         const long v = strtol(s, &end, 10);
         if (end == s || errno != 0 || v < 0 || v > INT32_MAX ||
-            (*end != '\0' && strchr(" \t\r\n,[]", *end) == NULL)) {
-            qw_escape(safe, sizeof(safe), s, strcspn(s, " \t\r\n,[]"));
+            strchr(" \t\r\n,[]", *end) == NULL) {
+            const size_t n = strcspn(s, " \t\r\n,[]");
+            qw_escape(safe, sizeof(safe), s, n > 0 ? n : 1); /* 1: a NUL */
             return qw_fail(err, QW_EUSAGE, "tokenize --decode: '%s' is not a token id",
                            safe);
         }
@@ -210,12 +208,14 @@ static int decode(struct qw_cmd *c, struct qw_engine *e, const struct qw_buf *in
     struct qw_tokens ids = {0};
     char *text = NULL;
     size_t len = 0;
-    int rc = parse_ids(c, in, &ids, &c->err);
+    int rc = parse_ids(in, &ids, &c->err);
     if (rc == QW_OK)
         rc = qw_engine_detokenize(e, ids.id, ids.n, &text, &len, &c->err);
     if (rc == QW_OK && c->json)
-        qw_cmd_print_json(json_pack("{s:o, s:I}", "text", qw_cmd_json_text(text),
-                                    "tokens", (json_int_t)ids.n));
+        rc =
+            qw_cmd_print_json(json_pack("{s:o, s:I}", "text", qw_cmd_json_text(text, len),
+                                        "tokens", (json_int_t)ids.n),
+                              &c->err);
     else if (rc == QW_OK)
         fwrite(text, 1, len, stdout);
     free(text);
@@ -234,14 +234,15 @@ static int encode(struct qw_cmd *c, struct qw_engine *e, const struct qw_buf *in
         json_t *a = json_array();
         for (size_t i = 0; i < ids.n; i++)
             json_array_append_new(a, json_integer(ids.id[i]));
-        qw_cmd_print_json(json_pack("{s:o, s:I}", "ids", a, "tokens", (json_int_t)ids.n));
+        rc = qw_cmd_print_json(
+            json_pack("{s:o, s:I}", "ids", a, "tokens", (json_int_t)ids.n), &c->err);
     } else {
         for (size_t i = 0; i < ids.n; i++)
             printf("%s%d", i ? " " : "", ids.id[i]);
         putchar('\n');
     }
     free(ids.id);
-    return QW_OK;
+    return rc;
 }
 
 static int run_tokenize(struct qw_cmd *c)

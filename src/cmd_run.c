@@ -55,6 +55,18 @@ static int read_prompt(const struct qw_cmd *c, struct qw_buf *text, struct qw_er
     return QW_OK;
 }
 
+/* One message more. */
+static int add_message(json_t *messages, const char *role, const char *text, size_t len,
+                       const char *what, struct qw_err *err)
+{
+    json_t *content = json_stringn(text, len);
+    if (content == NULL)
+        return qw_fail(err, QW_EUSAGE, "%s is not UTF-8", what);
+    json_array_append_new(messages,
+                          json_pack("{s:s, s:o}", "role", role, "content", content));
+    return QW_OK;
+}
+
 /* The prompt's ids: the text as it is, or as a user message behind the system message. */
 static int prompt_ids(const struct qw_cmd *c, struct qw_engine *e,
                       const struct qw_buf *text, struct qw_tokens *out,
@@ -66,19 +78,16 @@ static int prompt_ids(const struct qw_cmd *c, struct qw_engine *e,
         return qw_engine_tokenize(e, data, text->len, specials, out, err);
     if (specials)
         return qw_fail(err, QW_EUSAGE, "run: --specials goes with --raw");
-    json_t *content = json_stringn(data, text->len), *messages = json_array();
-    if (content == NULL) {
-        json_decref(messages);
-        return qw_fail(err, QW_EUSAGE,
-                       "run: the prompt is not UTF-8; --raw takes any bytes");
-    }
-    if (c->options->chat.system != NULL)
-        json_array_append_new(messages,
-                              json_pack("{s:s, s:o}", "role", "system", "content",
-                                        qw_cmd_json_text(c->options->chat.system)));
-    json_array_append_new(messages,
-                          json_pack("{s:s, s:o}", "role", "user", "content", content));
-    int rc = qw_engine_chat_prompt(e, messages, NULL, out, err);
+    const char *system = c->options->chat.system;
+    json_t *messages = json_array();
+    int rc = QW_OK;
+    if (system != NULL)
+        rc = add_message(messages, "system", system, strlen(system), "chat.system", err);
+    if (rc == QW_OK)
+        rc = add_message(messages, "user", data, text->len,
+                         "run: without --raw a prompt is text, and this one", err);
+    if (rc == QW_OK)
+        rc = qw_engine_chat_prompt(e, messages, NULL, out, err);
     json_decref(messages);
     return rc;
 }
@@ -108,8 +117,8 @@ static json_t *json_speculation(const struct qw_speculation *p)
                      p->mean_emitted);
 }
 
-static void print_json(struct qw_engine *e, const struct qw_tokens *prompt,
-                       const struct qw_result *r)
+static int print_json(struct qw_engine *e, const struct qw_tokens *prompt,
+                      const struct qw_result *r, struct qw_err *err)
 {
     json_t *usage =
         json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)r->prompt_tokens,
@@ -118,15 +127,15 @@ static void print_json(struct qw_engine *e, const struct qw_tokens *prompt,
     json_t *timings = json_pack("{s:f, s:f, s:f, s:f}", "load_ms", qw_engine_load_ms(e),
                                 "ttft_ms", r->ttft_ms, "decode_tok_s", r->decode_tok_s,
                                 "prefill_tok_s", r->prefill_tok_s);
-    json_t *root =
-        json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "text",
-                  qw_cmd_json_text(r->text), "prompt_ids", json_ids(prompt), "ids",
-                  json_ids(&r->ids), "finish_reason", r->finish_reason, "usage", usage,
-                  "timings", timings, "speculation", json_speculation(&r->speculation));
+    json_t *root = json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "text",
+                             qw_cmd_json_text(r->text, r->text_len), "prompt_ids",
+                             json_ids(prompt), "ids", json_ids(&r->ids), "finish_reason",
+                             r->finish_reason, "usage", usage, "timings", timings,
+                             "speculation", json_speculation(&r->speculation));
     if (r->logits_sha256[0] != '\0')
         json_object_set_new(root, "logits_sha256", json_string(r->logits_sha256));
     json_object_set_new(root, "identity", qw_engine_identity(e, false));
-    qw_cmd_print_json(root);
+    return qw_cmd_print_json(root, err);
 }
 
 static void print_statistics(const struct qw_cmd *c, struct qw_engine *e,
@@ -165,16 +174,20 @@ static int generate(struct qw_cmd *c, struct qw_engine *e, const struct qw_token
     if (rc != QW_OK)
         return rc;
     rc = qw_session_generate(s, prompt->id, prompt->n, &g, &r, &c->err);
-    if (rc == QW_OK || rc == QW_EINTR) {
-        if (c->json)
-            print_json(e, prompt, &r);
-        print_statistics(c, e, &r);
+    if (rc == QW_EINTR && !stop) { /* stdout has gone, not the user */
+        rc = qw_fail(&c->err, QW_EFAIL, "standard output: the text could not be written");
+    } else if (rc == QW_OK || rc == QW_EINTR) {
+        struct qw_err err;
+        if (c->json && print_json(e, prompt, &r, &err) != QW_OK) {
+            rc = QW_EFAIL;
+            c->err = err;
+        } else {
+            print_statistics(c, e, &r);
+        }
     } else if (!c->json && r.text_len > 0) {
         putchar('\n'); /* the error starts on a line of its own */
         fflush(stdout);
     }
-    if (rc == QW_EINTR && !stop) /* stdout has gone, not the user */
-        rc = qw_fail(&c->err, QW_EFAIL, "standard output: the text could not be written");
     qw_result_free(&r);
     qw_session_close(s);
     return rc;

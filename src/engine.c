@@ -293,6 +293,15 @@ int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages,
 
 /* ---- descriptions ---- */
 
+static json_t *json_text(const char *s)
+{
+    struct qw_buf b = {0};
+    qw_buf_add_utf8(&b, s, strlen(s));
+    json_t *text = json_stringn(b.data, b.len);
+    qw_buf_free(&b);
+    return text;
+}
+
 enum { SMALL_FILE = 64 << 20 }; /* hashed without being asked: a twentieth of a second */
 
 /* Of a small file, a file hashed before, or when asked for; else null. */
@@ -321,7 +330,7 @@ static json_t *options_in_force(const struct qw_options *o)
         char *value = qw_option_format(o, (enum qw_option_id)i);
         char *name = qw_sprintf("%s.%s", d->section, d->key);
         if (by_user(o, (enum qw_option_id)i))
-            json_object_set_new(j, name, json_string_nocheck(value));
+            json_object_set_new(j, name, json_text(value));
         free(name);
         free(value);
     }
@@ -391,9 +400,9 @@ static json_t *model_table(struct qw_engine *e, bool sha256)
         qw_gguf_string(e->file, "general.name", &name, NULL);
     qw_escape(text, sizeof(text), name.data, name.len);
     json_t *j = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
+        "{s:o, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, "
         "s:i, s:b, s:i}",
-        "file", e->opt->model.target, "name", text, "architecture", "qwen35",
+        "file", json_text(e->opt->model.target), "name", text, "architecture", "qwen35",
         "file_bytes", (json_int_t)qw_gguf_file_size(e->file), "layers", hp->n_layer,
         "full_attention_layers", full, "embedding", hp->n_embd, "feed_forward", hp->n_ff,
         "heads", hp->n_head, "kv_heads", hp->n_head_kv, "head_size", hp->head_dim,
@@ -446,12 +455,12 @@ int qw_engine_plan(struct qw_engine *e, json_t **out, struct qw_err *err)
         "logits_bytes", (json_int_t)b.logits, "rope_bytes", (json_int_t)b.rope,
         "control_bytes", (json_int_t)b.control);
     *out = json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:i, s:i, s:i, s:s, s:I}", "device",
-        e->dev->name, "model", e->opt->model.target, "parts", parts, "total_bytes",
-        (json_int_t)b.total, "device_memory_bytes", (json_int_t)e->dev->mem,
-        "reserved_bytes", (json_int_t)e->dev->reserve, "free_bytes",
-        (json_int_t)free_bytes, "fits", b.total <= free_bytes, "context", b.context,
-        "largest_context",
+        "{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:i, s:i, s:i, s:s, s:I}", "device",
+        e->dev->name, "model", json_text(e->opt->model.target), "parts", parts,
+        "total_bytes", (json_int_t)b.total, "device_memory_bytes",
+        (json_int_t)e->dev->mem, "reserved_bytes", (json_int_t)e->dev->reserve,
+        "free_bytes", (json_int_t)free_bytes, "fits", b.total <= free_bytes, "context",
+        b.context, "largest_context",
         qw_target_largest_context(e->model, &p, e->dev->max_alloc, free_bytes),
         "prefill_rows", b.prefill, "kv_type", e->opt->kv.target, "kv_bytes_per_token",
         (json_int_t)(b.kv / (uint64_t)((b.context + 127) / 128 * 128)));

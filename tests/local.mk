@@ -113,3 +113,7 @@ tests_test_draft_model_SOURCES = tests/test_draft_model.c tests/net_util.c tests
 TESTS += tests/cli/verify.sh
 EXTRA_DIST += tests/cli/verify.sh tests/check_lossless.sh
 LONG_TESTS += tests/check_lossless.sh
+check_PROGRAMS += tests/test_base
+TESTS += tests/test_base tests/cli/hostile.sh
+tests_test_base_SOURCES = tests/test_base.c tests/check.h
+EXTRA_DIST += tests/cli/hostile.sh

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+# Hostile and careless use: names and texts that are no UTF-8 in every JSON document, zero bytes,
+# kernels built against the host, budgets and stop texts together, interrupts before there is an
+# answer, caches that cannot be written.
+. "${srcdir:-.}/tests/cli/lib.sh"
+model=$t_models/tiny-qwen35-q4_0.gguf
+few="-o sampling.max_tokens=4"
+
+# is_json NAME: stdout is one whole document in UTF-8, and it has these bytes in it
+is_json() {
+    if ! command -v iconv >/dev/null; then
+        t_skip "$1" "no iconv"
+    elif [ "$(head -c 1 "$t_out")" = '{' ] && [ "$(tail -n 1 "$t_out")" = '}' ] &&
+        iconv -f UTF-8 -t UTF-8 "$t_out" >"$t_dir/utf8" 2>&1 && grep -q -F -e "$2" "$t_out"; then
+        t_pass "$1"
+    else
+        t_fail "$1" "no JSON document with '$2'"
+    fi
+}
+
+# a file name may be any bytes
+byte=$(printf '\377')
+odd=$t_dir/odd$byte.gguf
+cp "$model" "$odd"
+for command in info plan config "run $few -p x"; do
+    # shellcheck disable=SC2086 # a command and its options
+    t_run $command --json -o model.target="$odd" </dev/null
+    t_status_is "${command%% *} --json, a name that is no UTF-8" 0
+    is_json "${command%% *} --json says it escaped" 'odd\\xff.gguf'
+done
+t_run info -o model.target="$odd"
+t_out_has "info in words too" 'odd\\xff.gguf'
+t_run plan -o model.target="$odd"
+t_out_has "plan in words too" 'odd\\xff.gguf'
+# shellcheck disable=SC2086
+t_run run $few --json -p x -o sampling.stop="$byte" </dev/null
+t_status_is "a stop text that is no UTF-8" 0
+is_json "run --json says it escaped" '\\xff'
+surrogate=$(printf '\355\240\200')
+t_run config --json -o chat.system="$surrogate"
+is_json "config --json with a surrogate" '\\xed\\xa0\\x80'
+t_run run -p x -o chat.system="$surrogate" </dev/null
+t_refused "a system message that is no UTF-8" 2 'chat.system'
+t_run run -p "$surrogate" </dev/null
+t_refused "a prompt that is no UTF-8" 2 'UTF-8'
+
+# zero bytes: none cuts what follows
+printf 'a\000b' | "$t_program" tokenize >"$t_dir/ids"
+t_run tokenize --decode --json <"$t_dir/ids"
+is_json "tokenize --decode --json of a zero byte" 'a\u0000b'
+printf '39 412\000 321' >"$t_dir/ids"
+t_run tokenize --decode <"$t_dir/ids"
+t_refused "a zero byte between ids" 2 'x00'
+
+t_end

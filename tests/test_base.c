@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* What every module leans on: text made fit for a terminal and for JSON. */
+#include "base.h"
+
+#include "check.h"
+
+static const struct {
+    const char *bytes, *terminal, *json;
+} texts[] = {
+    {"plain", "plain", "plain"},
+    {"a\nb\x1b[31m\x7f", "a\\x0ab\\x1b[31m\\x7f", "a\nb\x1b[31m\x7f"},
+    {"\xc3\xa9 \xe5\x8d\x83 \xf0\x9f\x98\x80", "\xc3\xa9 \xe5\x8d\x83 \xf0\x9f\x98\x80",
+     "\xc3\xa9 \xe5\x8d\x83 \xf0\x9f\x98\x80"},
+    {"\xc2\x9b", "\\xc2\\x9b", "\xc2\x9b"},                 /* a C1 control */
+    {"\xff\xfe", "\\xff\\xfe", "\\xff\\xfe"},               /* never in UTF-8 */
+    {"\xed\xa0\x80", "\\xed\\xa0\\x80", "\\xed\\xa0\\x80"}, /* a surrogate */
+    {"\xed\x9f\xbf\xee\x80\x80", "\xed\x9f\xbf\xee\x80\x80", "\xed\x9f\xbf\xee\x80\x80"},
+    {"\xe0\x9f\xbf", "\\xe0\\x9f\\xbf", "\\xe0\\x9f\\xbf"}, /* overlong */
+    {"\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf", "\\xf0\\x8f\\xbf\\xbf"},
+    {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", "\\xf4\\x90\\x80\\x80"}, /* too large */
+    {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},
+    {"a\xe5\x8d", "a\\xe5\\x8d", "a\\xe5\\x8d"}, /* cut */
+    {"\xe5\x8d\x61", "\\xe5\\x8d\x61", "\\xe5\\x8d\x61"},
+    {"", "", ""},
+};
+
+static void safe_texts(void)
+{
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char shown[100];
+        struct qw_buf b = {0};
+        qw_escape(shown, sizeof(shown), texts[i].bytes, strlen(texts[i].bytes));
+        CHECK_STR(shown, texts[i].terminal);
+        qw_buf_add_utf8(&b, texts[i].bytes, strlen(texts[i].bytes));
+        CHECK_STR(b.data, texts[i].json);
+        qw_buf_free(&b);
+    }
+}
+
+static void zero_bytes(void)
+{
+    struct qw_buf b = {0};
+    qw_buf_add_utf8(&b, "a\0\xff\0b", 5);
+    CHECK(b.len == 8 && memcmp(b.data, "a\0\\xff\0b", 8) == 0, "%zu bytes", b.len);
+    qw_buf_free(&b);
+}
+
+/* A text that does not fit is cut between characters, and the dots say so. */
+static void cut_texts(void)
+{
+    for (size_t size = 0; size < 24; size++) {
+        char shown[32];
+        memset(shown, 'x', sizeof(shown));
+        qw_escape(shown, size, "\xc3\xa9\xff\xe5\x8d\x83 and more", 15);
+        CHECK(shown[size] == 'x', "wrote past %zu bytes", size);
+        if (size > 0)
+            CHECK(memchr(shown, '\0', size) != NULL, "size %zu", size);
+    }
+}
+
+QW_TESTS(T(safe_texts), T(zero_bytes), T(cut_texts))
