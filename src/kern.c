@@ -117,9 +117,9 @@ static int add_source(struct qw_buf *src, const char *dir, const char *name,
     return qw_fail(err, QW_EDEVICE, "kernel file %s is not in this binary", name);
 }
 
-/* Check the user's word for an op and turn its build parameters into -D options. */
-static int apply_choice(struct qw_buf *opt, const struct qw_kern_params *p, int op,
-                        struct qw_err *err)
+/* Check the user's word for an op. The host lays buffers out and sizes launches by what
+ * the generic kernels are built with, so none of that is for the user to say. */
+static int check_choice(const struct qw_kern_params *p, int op, struct qw_err *err)
 {
     const char *word = p->choice ? p->choice(p->choice_arg, table[op].op) : NULL;
     if (word == NULL || strcmp(word, "auto") == 0)
@@ -129,20 +129,9 @@ static int apply_choice(struct qw_buf *opt, const struct qw_kern_params *p, int 
         return qw_fail(err, QW_EUSAGE,
                        "kernels.%s = %s: no such variant here (known: auto, %s)",
                        table[op].op, word, table[op].variant);
-    for (const char *s = word + n; *s != '\0';) {
-        s++;
-        const size_t len = strcspn(s, ",");
-        const char *eq = memchr(s, '=', len);
-        if (len < 6 || strncmp(s, "QW_", 3) != 0 || eq == NULL ||
-            strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != (size_t)(eq - s) ||
-            eq + 1 == s + len ||
-            strspn(eq + 1, "0123456789") != (size_t)(s + len - eq - 1))
-            return qw_fail(err, QW_EUSAGE,
-                           "kernels.%s = %s: expected %s:QW_NAME=number,...",
-                           table[op].op, word, table[op].variant);
-        qw_buf_printf(opt, " -D%.*s", (int)len, s);
-        s += len;
-    }
+    if (word[n] != '\0')
+        return qw_fail(err, QW_EUSAGE, "kernels.%s = %s: %s has no build parameters",
+                       table[op].op, word, table[op].variant);
     return QW_OK;
 }
 
@@ -195,7 +184,7 @@ static int assemble(struct qw_kern *k, const struct qw_kern_params *p, struct qw
             strcmp(table[i].file, table[i - 1].file) != 0) /* a file stands together */
             rc = add_source(src, p->kernel_dir, table[i].file, err);
         if (rc == QW_OK)
-            rc = apply_choice(&opt, p, i, err);
+            rc = check_choice(p, i, err);
     }
     k->options = opt.data;
     return rc;

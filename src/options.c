@@ -659,8 +659,9 @@ int qw_options_load(struct qw_options *o, const char *const *files, int n_files,
     if (rc == QW_OK)
         rc = read_standing(o, folder[0], err);
     for (int i = 0; i < n_files && rc == QW_OK; i++)
-        rc = is_preset_name(files[i]) ? read_preset(o, folder, files[i], err)
-                                      : qw_options_file(o, files[i], err);
+        rc = *files[i] == '\0'          ? qw_fail(err, QW_EUSAGE, "-c: no file is named")
+             : is_preset_name(files[i]) ? read_preset(o, folder, files[i], err)
+                                        : qw_options_file(o, files[i], err);
     for (int i = 0; i < n_sets && rc == QW_OK; i++)
         rc = qw_options_set(o, sets[i], err);
     for (int i = 0; i < N_FOLDERS; i++)

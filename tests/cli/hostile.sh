@@ -52,4 +52,12 @@ printf '39 412\000 321' >"$t_dir/ids"
 t_run tokenize --decode <"$t_dir/ids"
 t_refused "a zero byte between ids" 2 'x00'
 
+# what the host lays out is not for a kernel's parameters to say
+for choice in gdn=generic:QW_DK=8 embed=generic:QW_CPU=0 matmul_q4_0=generic:QW_PARTIALS=8; do
+    t_run run -p x -o "kernels.$choice" </dev/null
+    t_refused "kernels.$choice" 2 'no build parameters'
+done
+t_run config -c ''
+t_refused "no name behind -c" 2 '-c'
+
 t_end
