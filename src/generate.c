@@ -158,26 +158,42 @@ static bool must_close_thinking(const struct run *run)
            run->s->n + 8 < (size_t)qw_engine_context(run->s->e);
 }
 
-/* Close the block as the model would; its last token is then the newest. */
-static int close_thinking(struct run *run, struct qw_err *err)
+/* max_tokens are made, or the context is full. */
+static bool used_up(struct run *run)
 {
-    struct qw_session *s = run->s;
-    struct qw_tokens end;
-    int rc = qw_engine_tokenize(s->e, "\n</think>\n\n", 11, true, &end, err);
-    if (rc != QW_OK)
-        return rc;
-    for (size_t i = 0; rc == QW_OK && i < end.n; i++) {
-        rc = qw_spec_feed(s->spec, &s->id[s->n - 1], 1, false, err);
-        if (rc == QW_OK)
-            rc = qw_target_wait(s->target, err);
-        if (rc == QW_OK)
-            take(run, end.id[i], &rc);
-    }
-    free(end.id);
-    return rc;
+    if (run->r->ids.n < (size_t)qw_engine_max_tokens(run->s->e) &&
+        run->s->n <= (size_t)qw_engine_context(run->s->e))
+        return false;
+    run->r->finish_reason = "length";
+    return true;
 }
 
 enum more { GO_ON, NEXT_STEP, ALL };
+
+/* Close the block as the model would; its last token is then the newest. What ends an
+ * answer ends it here too. */
+static enum more close_thinking(struct run *run, int *rc, struct qw_err *err)
+{
+    struct qw_session *s = run->s;
+    struct qw_tokens end = {0};
+    enum more more = NEXT_STEP;
+    *rc = qw_engine_tokenize(s->e, "\n</think>\n\n", 11, true, &end, err);
+    for (size_t i = 0; *rc == QW_OK && more == NEXT_STEP && i < end.n; i++) {
+        *rc = qw_spec_feed(s->spec, &s->id[s->n - 1], 1, false, err);
+        if (*rc == QW_OK)
+            *rc = qw_target_wait(s->target, err);
+        if (*rc != QW_OK)
+            break;
+        if (take(run, end.id[i], rc)) {
+            run->r->finish_reason = "stop";
+            more = ALL;
+        } else if (*rc == QW_OK && used_up(run)) {
+            more = ALL;
+        }
+    }
+    free(end.id);
+    return *rc == QW_OK ? more : ALL;
+}
 
 /* Row r's token, emitted; whether the row behind it counts, a new step is due, or all is
  * said. */
@@ -197,13 +213,10 @@ static enum more emit_row(struct run *run, const struct qw_step_rows *rows, int 
     }
     if (*rc != QW_OK)
         return ALL;
+    if (used_up(run))
+        return ALL;
     if (must_close_thinking(run))
         return NEXT_STEP;
-    if (run->r->ids.n >= (size_t)qw_engine_max_tokens(e) ||
-        run->s->n > (size_t)qw_engine_context(e)) {
-        run->r->finish_reason = "length";
-        return ALL;
-    }
     return r + 1 < rows->rows && rows->fed[r + 1] == *id ? GO_ON : NEXT_STEP;
 }
 
@@ -227,11 +240,11 @@ static int decode(struct run *run, struct qw_err *err)
             more = emit_row(run, &rows, count++, &id, &rc, err);
         if (!prompt)
             qw_spec_commit(s->spec, count, id);
+        if (more != ALL && must_close_thinking(run))
+            more = close_thinking(run, &rc, err);
         if (more == ALL)
             break;
-        if (must_close_thinking(run))
-            rc = close_thinking(run, err);
-        if (rc == QW_OK && interrupted(run->g))
+        if (interrupted(run->g))
             rc = qw_fail(err, QW_EINTR, "interrupted");
         if (rc != QW_OK)
             break;

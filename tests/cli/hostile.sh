@@ -60,4 +60,25 @@ done
 t_run config -c ''
 t_refused "no name behind -c" 2 '-c'
 
+# a thinking budget: stop texts and max_tokens count for the closing tokens as for all others
+ask() { # ARGS...: finish_reason and completion_tokens of a thinking answer
+    t_run run --json -o chat.thinking=on -p 'Why is the sky blue?' "$@" </dev/null
+    sed -n 's/.*"finish_reason": "\([a-z]*\)".*/\1/p; s/.*"completion_tokens": \([0-9]*\).*/\1/p' \
+        "$t_out" | tr '\n' ' '
+}
+t_ok "budget at max_tokens" \
+    [ "$(ask -o sampling.max_tokens=3 -o chat.thinking_budget=3)" = "length 3 " ]
+t_ok "budget just below max_tokens" \
+    [ "$(ask -o sampling.max_tokens=3 -o chat.thinking_budget=2)" = "length 3 " ]
+t_ok "max_tokens within the closing" \
+    [ "$(ask -o sampling.max_tokens=4 -o chat.thinking_budget=2)" = "length 4 " ]
+t_ok "a stop text within the closing" \
+    [ "$(ask -o sampling.max_tokens=30 -o chat.thinking_budget=2 -o 'sampling.stop=</think>')" = "stop 4 " ]
+t_run run --json -o chat.thinking=on -p 'Why is the sky blue?' -o sampling.max_tokens=30 \
+    -o chat.thinking_budget=2 -o 'sampling.stop=hink' </dev/null
+t_out_has "and nothing is said behind it" '"text": ".*</t"'
+t_run run --json -o chat.thinking=on -p 'Why is the sky blue?' -o sampling.max_tokens=30 \
+    -o chat.thinking_budget=2 </dev/null
+t_out_has "without one the thought is closed and answered" '</think>\\n\\n[^"]'
+
 t_end
