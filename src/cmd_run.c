@@ -12,10 +12,20 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t stop;
+enum { MAX_PROMPT = 256 << 20 }; /* bytes: far beyond what any context holds */
 
+static volatile sig_atomic_t answering, stop;
+static int lost; /* errno of a write that failed */
+
+/* Before there is an answer nothing is worth waiting for: loading, and the compiler
+ * inside the driver, are left at once (it has taken its temporary files away by then). */
 static void on_signal(int sig)
 {
+    static const char said[] = "qwenrun: interrupted\n";
+    if (!answering) {
+        (void)!write(2, said, sizeof(said) - 1);
+        _exit(130);
+    }
     stop = 1;
     signal(sig, SIG_DFL); /* a second one ends the program at once */
 }
@@ -31,15 +41,16 @@ static int read_all(const char *path, struct qw_buf *out, struct qw_err *err)
               strlen(from_stdin ? "stdin" : path));
     if (fd < 0)
         return qw_fail(err, QW_EUSAGE, "prompt file %s: %s", safe, strerror(errno));
-    while (!stop &&
+    while (out->len <= MAX_PROMPT &&
            ((n = read(fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR)))
         if (n > 0)
             qw_buf_add(out, chunk, (size_t)n);
     const int why = errno;
     if (!from_stdin)
         close(fd);
-    if (stop)
-        return qw_fail(err, QW_EINTR, "interrupted");
+    if (out->len > MAX_PROMPT)
+        return qw_fail(err, QW_EUSAGE, "prompt file %s: more than %d MiB", safe,
+                       MAX_PROMPT >> 20);
     return n < 0 ? qw_fail(err, QW_EUSAGE, "prompt file %s: %s", safe, strerror(why))
                  : QW_OK;
 }
@@ -95,7 +106,10 @@ static int prompt_ids(const struct qw_cmd *c, struct qw_engine *e,
 static int emit(void *arg, const char *text, size_t len)
 {
     (void)arg;
-    return fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0;
+    if (fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0)
+        return 0;
+    lost = errno;
+    return 1;
 }
 
 static json_t *json_ids(const struct qw_tokens *t)
@@ -173,9 +187,10 @@ static int generate(struct qw_cmd *c, struct qw_engine *e, const struct qw_token
     int rc = qw_session_open(&s, e, NULL, &c->err);
     if (rc != QW_OK)
         return rc;
+    answering = 1;
     rc = qw_session_generate(s, prompt->id, prompt->n, &g, &r, &c->err);
     if (rc == QW_EINTR && !stop) { /* stdout has gone, not the user */
-        rc = qw_fail(&c->err, QW_EFAIL, "standard output: the text could not be written");
+        rc = qw_fail(&c->err, QW_EFAIL, "standard output: %s", strerror(lost));
     } else if (rc == QW_OK || rc == QW_EINTR) {
         struct qw_err err;
         if (c->json && print_json(e, prompt, &r, &err) != QW_OK) {

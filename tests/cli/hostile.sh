@@ -81,4 +81,36 @@ t_run run --json -o chat.thinking=on -p 'Why is the sky blue?' -o sampling.max_t
     -o chat.thinking_budget=2 </dev/null
 t_out_has "without one the thought is closed and answered" '</think>\\n\\n[^"]'
 
+# the reason why stdout cannot be written
+if [ -w /dev/full ]; then
+    for json in "" --json; do
+        t_what="run $json >/dev/full"
+        t_status=0
+        # shellcheck disable=SC2086
+        "$t_program" run $few $json -q -p x >/dev/full 2>"$t_err" </dev/null || t_status=$?
+        t_status_is "stdout is full $json" 1
+        t_err_has "it says why $json" 'No space left'
+        t_err_lines "in one line $json" 1
+    done
+fi
+
+# interrupts while there is no answer yet: at once, whatever the driver's compiler is doing
+interrupt() { # NAME SECONDS ENVIRONMENT ARGS...
+    name=$1
+    seconds=$2
+    set -- "$3" "$4" "$5" "$6"
+    t_what="$* interrupted"
+    env --default-signal=INT "$1" "$t_program" run "$2" "$3" ${4:+"$4"} >"$t_out" 2>"$t_err" </dev/null &
+    pid=$!
+    sleep "$seconds"
+    kill -INT $pid
+    t_status=0
+    wait $pid || t_status=$?
+    t_refused "$name" 130 'interrupted'
+}
+mkdir "$t_dir/cold"
+interrupt "Ctrl-C while kernels are compiled" 2 "POCL_CACHE_DIR=$t_dir/cold" -p x -q
+mkfifo "$t_dir/fifo"
+interrupt "Ctrl-C while a prompt is awaited" 1 "A=1" -f "$t_dir/fifo" -q
+
 t_end
