@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dev.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,27 +55,51 @@ int qw_dev_fail(struct qw_err *err, cl_int rc, const char *call)
     return qw_fail(err, QW_EDEVICE, "%s: %s (%d)", call, qw_cl_error(rc), (int)rc);
 }
 
-/* PoCL keeps compiled kernels in a folder and starts a linker found on PATH. Without
- * HOME, or with one that cannot be written, it finds no device at all: give it a folder
+/* A folder that can be written to, or one that is not there yet and can be made. */
+static bool usable(const char *folder)
+{
+    struct stat st;
+    if (stat(folder, &st) == 0)
+        return S_ISDIR(st.st_mode) && access(folder, W_OK | X_OK) == 0;
+    if (errno != ENOENT || strcmp(folder, ".") == 0)
+        return false;
+    char *up = qw_strdup(folder), *slash = strrchr(up, '/');
+    if (slash != NULL)
+        slash[slash == up] = '\0';
+    const bool fine = usable(slash != NULL ? up : ".");
+    free(up);
+    return fine;
+}
+
+/* Where PoCL would keep its kernels; NULL where it knows no place, or only one below a
+ * folder that is not there: nobody's home is made here. */
+static char *pocl_folder(void)
+{
+    const char *own = getenv("POCL_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
+    if (own != NULL)
+        return qw_strdup(own);
+    if (xdg != NULL)
+        return access(xdg, F_OK) == 0 ? qw_sprintf("%s/pocl/kcache", xdg) : NULL;
+    return home != NULL && *home == '/' && access(home, F_OK) == 0
+               ? qw_sprintf("%s/.cache/pocl/kcache", home)
+               : NULL;
+}
+
+/* PoCL keeps compiled kernels in a folder and starts a linker found on PATH. Where it
+ * cannot write to its folder, it finds no device at all or none that builds: give it one
  * of our user's own. */
 static void help_pocl(void)
 {
     if (getenv("PATH") == NULL)
         setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
-    if (getenv("POCL_CACHE_DIR") != NULL)
-        return;
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (xdg != NULL && access(xdg, W_OK) == 0)
-        return;
-    if (xdg == NULL && home != NULL && *home == '/') {
-        char *cache = qw_sprintf("%s/.cache", home);
-        bool fine = access(cache, W_OK) == 0 ||
-                    (access(cache, F_OK) != 0 && access(home, W_OK) == 0);
-        free(cache);
-        if (fine)
-            return;
-    }
+    char *standing = pocl_folder();
+    const bool fine = standing != NULL && usable(standing);
     const char *tmp = getenv("TMPDIR");
+    if (fine) {
+        free(standing);
+        return;
+    }
     char *dir =
         qw_sprintf("%s/qwenrun-pocl-%u", tmp ? tmp : "/var/tmp", (unsigned)geteuid());
     struct stat st;
@@ -83,6 +108,7 @@ static void help_pocl(void)
     if (lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
         (st.st_mode & 022) == 0)
         setenv("POCL_CACHE_DIR", dir, 1);
+    free(standing);
     free(dir);
 }
 

@@ -595,19 +595,20 @@ static void config_folders(char *folder[N_FOLDERS])
     folder[2] = qw_strdup(QW_BUILD_CONF); /* the build that is not installed */
 }
 
+static bool exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
 char *qw_options_cache(const char *name)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (xdg != NULL && *xdg == '/')
         return qw_sprintf("%s/qwenrun/%s", xdg, name);
-    return home != NULL && *home == '/' ? qw_sprintf("%s/.cache/qwenrun/%s", home, name)
-                                        : NULL;
-}
-
-static bool exists(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0;
+    if (home == NULL || *home != '/' || !exists(home)) /* nobody's home is made here */
+        return NULL;
+    return qw_sprintf("%s/.cache/qwenrun/%s", home, name);
 }
 
 /* A qwenrun.ini is read when it is there. */

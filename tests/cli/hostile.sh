@@ -113,4 +113,20 @@ interrupt "Ctrl-C while kernels are compiled" 2 "POCL_CACHE_DIR=$t_dir/cold" -p 
 mkfifo "$t_dir/fifo"
 interrupt "Ctrl-C while a prompt is awaited" 1 "A=1" -f "$t_dir/fifo" -q
 
+# a kernel cache that cannot be one
+: >"$t_dir/file"
+"$t_program" run -q -p x -o sampling.max_tokens=4 >"$t_dir/plain" </dev/null
+TMPDIR=$t_dir
+export TMPDIR
+for cache in POCL_CACHE_DIR="$t_dir/file" POCL_CACHE_DIR="$t_dir/file/below" HOME="$t_dir/file" HOME= \
+    XDG_CACHE_HOME="$t_dir/file" HOME="$t_dir/nohome"; do
+    t_what="env $cache"
+    keep=POCL_CACHE_DIR
+    case $cache in POCL*) keep=A ;; esac
+    t_status=0
+    env -u $keep -u XDG_CACHE_HOME "$cache" "$t_program" run -q -p x -o sampling.max_tokens=4 \
+        >"$t_out" 2>"$t_err" </dev/null || t_status=$?
+    t_same "cache: ${cache%%=*} = ${cache##*/}" "$t_out" "$t_dir/plain"
+done
+t_ok "no home was made" [ ! -e "$t_dir/nohome" ]
 t_end
