@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gguf_watch.h"
 #include "quant.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -508,6 +509,7 @@ static int map_file(struct qw_gguf *g, struct qw_err *err)
     if (p == MAP_FAILED)
         return bad(g, err, "cannot map %" PRIu64 " bytes: %s", g->size, strerror(errno));
     g->map = p;
+    qw_watch_add(g->map, (size_t)g->size, g->label);
     g->seed = draw_seed(g);
     return QW_OK;
 }
@@ -575,8 +577,10 @@ void qw_gguf_close(struct qw_gguf *g)
 {
     if (g == NULL)
         return;
-    if (g->map != NULL)
+    if (g->map != NULL) {
+        qw_watch_drop(g->map);
         munmap((void *)(uintptr_t)g->map, (size_t)g->size);
+    }
     if (g->fd >= 0)
         close(g->fd);
     free(g->keys);

@@ -85,8 +85,8 @@ const char *qw_gguf_type_name(enum qw_gguf_type t);
  * check. */
 struct qw_str qw_gguf_next_string(const unsigned char **pos);
 
-/* The file may be cut behind our back (a read beyond its end is then a SIGBUS): compare
- * the size again after upload. QW_EFILE when it changed. */
+/* The file may change behind our back: compare size and time again after upload, QW_EFILE
+ * when they changed. (A read of what was cut off ends the program: gguf_watch.h.) */
 int qw_gguf_unchanged(const struct qw_gguf *g, struct qw_err *err);
 /* Tell the kernel the pages of [data, data + size) are not needed for now. */
 void qw_gguf_release_pages(const struct qw_gguf *g, const void *data, uint64_t size);

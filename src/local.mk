@@ -2,7 +2,7 @@
 noinst_LIBRARIES += src/libqwenrun.a
 src_libqwenrun_a_SOURCES = \
 	src/base.c src/base.h \
-	src/gguf.c src/gguf.h \
+	src/gguf.c src/gguf.h src/gguf_watch.c src/gguf_watch.h \
 	src/quant.c src/quant.h \
 	src/hparams.c src/hparams.h src/hparams_read.c src/hparams_read.h \
 	src/tok.c src/tok.h \

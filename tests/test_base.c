@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What every module leans on: text made fit for a terminal and for JSON. */
+/* What every module leans on: text made fit for a terminal and for JSON, and the end of a
+ * program whose mapped file is cut short. */
 #include "base.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "check.h"
+#include "gguf_watch.h"
 
 static const struct {
     const char *bytes, *terminal, *json;
@@ -58,4 +66,44 @@ static void cut_texts(void)
     }
 }
 
-QW_TESTS(T(safe_texts), T(zero_bytes), T(cut_texts))
+/* The status of a child that reads a file of two pages after it was cut to one. */
+static int read_cut_file(int fd, bool watched)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    MUST(ftruncate(fd, (off_t)(2 * page)) == 0);
+    fflush(stdout);
+    const pid_t child = fork();
+    MUST(child >= 0);
+    if (child == 0) {
+        const volatile unsigned char *map =
+            mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE, fd, 0);
+        MUST(map != MAP_FAILED && freopen("/dev/null", "w", stderr) != NULL);
+        signal(SIGBUS, SIG_DFL); /* a sanitizer has its own handler */
+        qw_watch_add((const void *)map, 2 * page, "file");
+        if (!watched)
+            qw_watch_drop((const void *)map);
+        MUST(ftruncate(fd, (off_t)page) == 0);
+        _exit(map[0] + map[2 * page - 1]);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+static void cut_file(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *path = qw_sprintf("%s/qwenrun-cut.XXXXXX", tmp ? tmp : "/tmp");
+    const int fd = mkstemp(path);
+    MUST(fd >= 0, "%s", path);
+    unlink(path);
+    int status = read_cut_file(fd, true);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3, "status %x", (unsigned)status);
+    status = read_cut_file(fd, false); /* not ours: it ends as it would without us */
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "status %x",
+          (unsigned)status);
+    close(fd);
+    free(path);
+}
+
+QW_TESTS(T(safe_texts), T(zero_bytes), T(cut_texts), T(cut_file))
