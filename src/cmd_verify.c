@@ -330,9 +330,10 @@ static int run(struct qw_cmd *c)
     if (rc == QW_OK) {
         rc = run_lossless(c, &l);
         if (rc == QW_OK && c->json)
-            qw_cmd_print_json(json_pack("{s:b, s:O, s:o}", "passed", l.all_equal,
-                                        "lossless", l.checks, "identity",
-                                        qw_engine_identity(l.e, true)));
+            rc = qw_cmd_print_json(json_pack("{s:b, s:O, s:o}", "passed", l.all_equal,
+                                             "lossless", l.checks, "identity",
+                                             qw_engine_identity(l.e, true)),
+                                   &c->err);
         if (rc == QW_OK && !l.all_equal)
             rc = qw_fail(&c->err, QW_EFAIL, "verify lossless: runs differ");
         qw_engine_close(l.e);
