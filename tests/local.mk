@@ -117,3 +117,6 @@ check_PROGRAMS += tests/test_base
 TESTS += tests/test_base tests/cli/hostile.sh
 tests_test_base_SOURCES = tests/test_base.c tests/check.h
 EXTRA_DIST += tests/cli/hostile.sh
+check_PROGRAMS += tests/test_adapt
+TESTS += tests/test_adapt
+tests_test_adapt_SOURCES = tests/test_adapt.c tests/check.h
