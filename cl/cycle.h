@@ -11,6 +11,7 @@ enum {
     QW_CYC_FIRST, /* row of x that row 0 reads (the head reads a tail of the chunk) */
     QW_CYC_SURE,   /* leading rows whose tokens stay whatever happens: the GDN state takes them */
     QW_CYC_STORED, /* position the GDN state is stored as of; the tape has [STORED, POS) */
+    QW_CYC_TAP,    /* row of the features that row 0's are written to */
     QW_CYC_IDS /* the rows' token ids follow */
 };
 

@@ -27,6 +27,7 @@ enum {
     BEST,   /* [n_max][2] */
     NEXT,   /* cycle block of a proposal */
     HEAD,   /* the same for its head: rows 1.. */
+    LATE,   /* the same for features that waited */
     AQ,     /* activations [rows][max K] */
     ASCALE, /* */
     ASUM,   /* */
@@ -47,6 +48,7 @@ static const char *const buffer_name[N_BUFFERS] = {[X] = "draft rows",
                                                    [BEST] = "draft argmax",
                                                    [NEXT] = "draft cycle block",
                                                    [HEAD] = "draft head block",
+                                                   [LATE] = "draft backlog block",
                                                    [AQ] = "draft activations",
                                                    [ASCALE] = "draft activation scales",
                                                    [ASUM] = "draft activation sums",
@@ -62,7 +64,7 @@ struct group {
 struct sizes {
     struct group group[2]; /* full, sliding */
     uint64_t bytes[N_BUFFERS], total;
-    int rows, block; /* of the widest step of the target; of a proposal */
+    int rows, block; /* injected in one batch at most; of a proposal */
     int positions, rope_page, n_rope;
 };
 
@@ -77,7 +79,10 @@ struct dflash {
     struct qw_acts acts;
     cl_mem *rope;
     struct qw_kv_page **page; /* [n_layer][n_pages of its group] */
-    struct qw_plan inject_few, inject_many, block;
+    struct qw_plan inject_few, inject_many, inject_late, block;
+    int waiting,
+        wait_pos; /* rows of features not injected yet, and their first position */
+    int32_t late[QW_CYC_IDS];
 };
 
 static uint64_t u(int n)
@@ -161,7 +166,7 @@ static void size_buffers(struct sizes *z, const struct qw_draft_model *m,
     b[PROB] = n * 4;
     b[BEST] = n * 8;
     b[NEXT] = 4 * (QW_CYC_IDS + few);
-    b[HEAD] = 4 * QW_CYC_IDS;
+    b[HEAD] = b[LATE] = 4 * QW_CYC_IDS;
     b[AQ] = rows * k;
     b[ASCALE] = b[ASUM] = rows * k / 32 * 4;
     b[AF] = rows * k * 4;
@@ -173,7 +178,7 @@ static int find_sizes(struct sizes *z, const struct qw_draft_model *m,
 {
     const struct qw_draft_hparams *hp = &m->hp;
     int rc = QW_OK;
-    *z = (struct sizes){.rows = p->rows, .block = p->draft.n_max + 1};
+    *z = (struct sizes){.rows = p->rows + QW_TAP_BACKLOG, .block = p->draft.n_max + 1};
     z->positions = p->context + z->block;
     for (int s = 0; rc == QW_OK && s < 2; s++)
         rc = size_group(&z->group[s], hp, s == 1, z, p->kv_bits, max_alloc, err);
@@ -236,10 +241,10 @@ static struct qw_attn_shape shape_of(const struct dflash *f, int i)
 
 /* Features of the target's rows -> g -> keys and values of every layer. attn_norm has no
  * part in it, and nothing goes from layer to layer. */
-static int emit_inject(struct dflash *f, struct qw_plan *p, int rows, struct qw_err *err)
+static int emit_inject(struct dflash *f, struct qw_plan *p, cl_mem cycle, int rows,
+                       struct qw_err *err)
 {
     const struct qw_draft_hparams *hp = &f->m->hp;
-    cl_mem cycle = qw_target_cycle(f->d.target);
     int want = 0;
     for (int i = 0; i < hp->n_layer; i++)
         want |= f->m->layer[i].kv.want;
@@ -352,19 +357,49 @@ static int emit_block(struct dflash *f, struct qw_err *err)
 
 /* ---- running ---- */
 
-static int observe(struct qw_drafter *base, int rows, struct qw_err *err)
+/* Features that waited, in one batch. */
+static int inject_waiting(struct dflash *f, struct qw_err *err)
+{
+    if (f->waiting == 0)
+        return QW_OK;
+    f->late[QW_CYC_ROWS] = f->waiting;
+    f->late[QW_CYC_POS] = f->wait_pos;
+    f->waiting = 0;
+    qw_target_tap_row(f->d.target, 0);
+    int rc = qw_dev_write(f->dev, f->b[LATE], 0, f->late, sizeof(f->late), false, err);
+    return rc == QW_OK ? qw_plan_run(&f->inject_late, err) : rc;
+}
+
+static int observe(struct qw_drafter *base, int rows, int pos, bool later,
+                   struct qw_err *err)
 {
     struct dflash *f = (struct dflash *)base;
-    return qw_plan_run(rows <= f->z.block ? &f->inject_few : &f->inject_many, err);
+    if (f->waiting == 0 && !later)
+        return qw_plan_run(rows <= f->z.block ? &f->inject_few : &f->inject_many, err);
+    if (f->waiting == 0)
+        f->wait_pos = pos;
+    f->waiting += rows;
+    qw_target_tap_row(base->target,
+                      f->waiting < QW_TAP_BACKLOG ? f->waiting : QW_TAP_BACKLOG);
+    return later && f->waiting < QW_TAP_BACKLOG ? QW_OK : inject_waiting(f, err);
 }
 
 static int propose(struct qw_drafter *base, const int32_t *id, size_t n, int *count,
                    struct qw_err *err)
 {
+    struct dflash *f = (struct dflash *)base;
     (void)id;
     (void)n;
     (void)count;
-    return qw_plan_run(&((struct dflash *)base)->block, err);
+    int rc = inject_waiting(f, err);
+    return rc == QW_OK ? qw_plan_run(&f->block, err) : rc;
+}
+
+static void rewind_dflash(struct qw_drafter *base, size_t pos)
+{
+    (void)pos; /* the cache is indexed by position */
+    ((struct dflash *)base)->waiting = 0;
+    qw_target_tap_row(base->target, 0);
 }
 
 /* ---- open and close ---- */
@@ -375,6 +410,7 @@ static void close_dflash(struct qw_drafter *base)
     clFinish(f->dev->queue);
     qw_plan_free(&f->inject_few);
     qw_plan_free(&f->inject_many);
+    qw_plan_free(&f->inject_late);
     qw_plan_free(&f->block);
     for (int i = 0; i < N_BUFFERS; i++)
         qw_dev_release(f->dev, &f->b[i]);
@@ -431,14 +467,20 @@ static int write_blocks(struct dflash *f, struct qw_err *err)
 
 static int record(struct dflash *f, struct qw_err *err)
 {
-    int rc = emit_inject(f, &f->inject_few, f->z.block, err);
+    cl_mem cycle = qw_target_cycle(f->d.target);
+    int rc = emit_inject(f, &f->inject_few, cycle, f->z.block, err);
     if (rc == QW_OK)
-        rc = emit_inject(f, &f->inject_many, f->z.rows, err);
+        rc = emit_inject(f, &f->inject_many, cycle, f->p.rows, err);
+    if (rc == QW_OK)
+        rc = emit_inject(f, &f->inject_late, f->b[LATE], f->z.rows, err);
     return rc == QW_OK ? emit_block(f, err) : rc;
 }
 
-static const struct qw_drafter_ops ops = {
-    .name = "dflash", .observe = observe, .propose = propose, .close = close_dflash};
+static const struct qw_drafter_ops ops = {.name = "dflash",
+                                          .observe = observe,
+                                          .propose = propose,
+                                          .rewind = rewind_dflash,
+                                          .close = close_dflash};
 
 int qw_dflash_open(struct qw_drafter **out, const struct qw_draft_model *m,
                    const struct qw_model *target, struct qw_target *t,
@@ -454,6 +496,7 @@ int qw_dflash_open(struct qw_drafter **out, const struct qw_draft_model *m,
     f->p = *p;
     qw_plan_init(&f->inject_few, k);
     qw_plan_init(&f->inject_many, k);
+    qw_plan_init(&f->inject_late, k);
     qw_plan_init(&f->block, k);
     int rc = find_sizes(&f->z, m, target, p, k->dev->max_alloc, err);
     for (int i = 0; rc == QW_OK && i < N_BUFFERS; i++)

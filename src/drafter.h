@@ -9,12 +9,16 @@
 #include "target.h"
 
 struct qw_drafter;
+struct qw_save_reader;
+struct qw_save_writer;
 
 struct qw_drafter_ops {
     const char *name;
     /* Enqueue: take in the rows of the target's last step (its cycle block, features and
-     * hidden rows), at most `rows`. NULL: reads no rows. */
-    int (*observe)(struct qw_drafter *d, int rows, struct qw_err *err);
+     * hidden rows), at most `rows`. later: `rows` it is, from position pos on, and no
+     * proposal comes next, so the work may wait for more rows. NULL: reads no rows. */
+    int (*observe)(struct qw_drafter *d, int rows, int pos, bool later,
+                   struct qw_err *err);
     /* Enqueue a proposal into the draft block. On the device (`next` not NULL) it starts
      * from the block `next`: the position and id of the newest token, which is in no
      * cache. Else from the tokens so far, id[n - 1] the newest, and *count is how many it
@@ -24,6 +28,15 @@ struct qw_drafter_ops {
     /* Everything behind position pos is forgotten (0: an empty timeline). NULL: indexed
      * by position, nothing to do. */
     void (*rewind)(struct qw_drafter *d, size_t pos);
+    /* What it keeps of the committed positions [0, pos), a settled timeline: sections
+     * "draft..." of a session file, and back (apply false: only whether they fit); into
+     * a drafter of the same kind. NULL: nothing is kept. */
+    int (*save)(const struct qw_drafter *d, int pos, struct qw_save_writer *w,
+                struct qw_err *err);
+    int (*load)(struct qw_drafter *d, int pos, const struct qw_save_reader *r, bool apply,
+                struct qw_err *err);
+    int (*copy)(struct qw_drafter *to, const struct qw_drafter *from, int pos,
+                struct qw_err *err);
     void (*close)(struct qw_drafter *d);
 };
 

@@ -304,14 +304,35 @@ static json_t *json_text(const char *s)
 
 enum { SMALL_FILE = 64 << 20 }; /* hashed without being asked: a twentieth of a second */
 
-/* Of a small file, a file hashed before, or when asked for; else null. */
+/* Of a small file, a file hashed before, or when asked for. */
+static bool model_hash(const char *path, const struct qw_gguf *file, bool always,
+                       char hex[65])
+{
+    const bool small = qw_gguf_file_size(file) <= SMALL_FILE;
+    char *cache = small ? NULL : qw_options_cache("sha256");
+    const bool known = qw_hash_file(path, cache, !small && !always, hex);
+    free(cache);
+    return known;
+}
+
+bool qw_engine_target_hash(const struct qw_engine *e, bool always, char hex[65])
+{
+    return model_hash(e->opt->model.target, e->file, always, hex);
+}
+
 static json_t *target_hash(const struct qw_engine *e, bool sha256)
 {
-    const bool small = qw_gguf_file_size(e->file) <= SMALL_FILE;
-    char hex[65], *cache = small ? NULL : qw_options_cache("sha256");
-    const bool known = qw_hash_file(e->opt->model.target, cache, !small && !sha256, hex);
-    free(cache);
-    return known ? json_string(hex) : json_null();
+    char hex[65];
+    return qw_engine_target_hash(e, sha256, hex) ? json_string(hex) : json_null();
+}
+
+static json_t *draft_hash(const struct qw_engine *e, bool sha256)
+{
+    char hex[65];
+    return e->draft_file != NULL &&
+                   model_hash(e->opt->model.draft, e->draft_file, sha256, hex)
+               ? json_string(hex)
+               : json_null();
 }
 
 static json_t *kernel_table(const struct qw_engine *e)
@@ -339,12 +360,12 @@ static json_t *options_in_force(const struct qw_options *o)
 
 json_t *qw_engine_identity(struct qw_engine *e, bool sha256)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:o}", "version",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "version",
                      PACKAGE_VERSION, "commit", QW_COMMIT, "device",
                      e->dev ? e->dev->name : "", "driver", e->dev ? e->dev->driver : "",
                      "platform", e->dev ? e->dev->platform_name : "", "kernels",
                      kernel_table(e), "target_sha256", target_hash(e, sha256),
-                     "draft_sha256", "options", options_in_force(e->opt));
+                     "draft_sha256", draft_hash(e, sha256), "options", options_in_force(e->opt));
 }
 
 static void add_device(void *arg, const struct qw_dev_desc *d)

@@ -55,6 +55,8 @@ void qw_engine_draft_target(const struct qw_drafting *d, struct qw_target_params
 /* A drafter of that kind over t; *out stays as it is when there is none. */
 int qw_engine_drafter(const struct qw_drafting *d, struct qw_target *t,
                       struct qw_drafter **out, struct qw_err *err);
+/* SHA-256 of the target's file; always: also where it takes reading a large file. */
+bool qw_engine_target_hash(const struct qw_engine *e, bool always, char hex[65]);
 int qw_engine_context(const struct qw_engine *e);
 int qw_engine_max_tokens(const struct qw_engine *e);
 int qw_engine_thinking_budget(const struct qw_engine *e); /* 0: none */

@@ -369,6 +369,8 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
     }
     finish(&run, n - cached, rc);
     speculation(s, &before, r);
+    if (rc == QW_EDEVICE)
+        qw_session_reset(s, NULL); /* what a failed step left is worth nothing */
     return rc;
 }
 

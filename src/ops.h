@@ -124,7 +124,8 @@ struct qw_gdn_state {
 int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_layer *l,
               cl_mem c, cl_mem u, const struct qw_gdn_state *state, cl_mem cycle,
               int want, cl_mem o, const struct qw_acts *out, struct qw_err *err);
-/* Row r of x, rounded, becomes columns [col, col + n) of row r of acts of width ld. */
+/* Row r of x, rounded, becomes columns [col, col + n) of row TAP + r of acts of width ld.
+ */
 int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld, int want,
               const struct qw_acts *out, int rows, struct qw_err *err);
 /* cs[r] = cos and sin of position pos + r, from the page [p0, p1) of the table. */

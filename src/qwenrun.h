@@ -84,6 +84,17 @@ void qw_session_close(struct qw_session *s);
 /* Back to an empty timeline. */
 int qw_session_reset(struct qw_session *s, struct qw_err *err);
 
+/* Everything the session is, with the tokens so far, into a checked file; from one, whose
+ * model, kernels and cache type must be this session's (else QW_EFILE, and the session
+ * stays as it was); into a new session, the source unchanged; as a SHA-256 of the state,
+ * equal for every way that led to the same tokens. */
+int qw_session_snapshot(struct qw_session *s, const char *path, struct qw_err *err);
+int qw_session_restore(struct qw_session *s, const char *path, struct qw_err *err);
+int qw_session_fork(struct qw_session **out, struct qw_session *s, struct qw_err *err);
+int qw_session_digest(struct qw_session *s, char hex[65], struct qw_err *err);
+/* The tokens so far, borrowed until the next call on the session. */
+const int32_t *qw_session_ids(const struct qw_session *s, size_t *n);
+
 struct qw_generate {
     /* Called with text as it becomes final (whole characters, stop texts held back); a
      * non-zero return ends the run as interrupted. May be NULL. */

@@ -89,22 +89,24 @@ const struct qw_spec_stats *qw_spec_stats(const struct qw_spec *s)
     return &s->stats;
 }
 
-static int observe(struct qw_spec *s, int rows, struct qw_err *err)
+/* The drafter takes in the last step's rows, which start at position pos. */
+static int observe(struct qw_spec *s, int rows, int pos, bool later, struct qw_err *err)
 {
-    return s->d != NULL && s->d->ops->observe != NULL
-               ? s->d->ops->observe(s->d, rows, err)
-               : QW_OK;
+    if (s->d == NULL || s->d->ops->observe == NULL)
+        return QW_OK;
+    return s->d->ops->observe(s->d, rows, pos, later, err);
 }
 
 int qw_spec_feed(struct qw_spec *s, const int32_t *id, int n, bool head,
                  struct qw_err *err)
 {
+    const int pos = qw_target_state(s->t)->pos;
     int rc = qw_target_forward(s->t, id, n, head, err);
     s->queued = s->verified = false;
     s->rows.rows = 1;
     s->rows.decided = 0;
     s->began = qw_now();
-    return rc == QW_OK ? observe(s, n, err) : rc;
+    return rc == QW_OK ? observe(s, n, pos, false, err) : rc;
 }
 
 /* A proposal on the device for the token `id` at position pos, unless it is queued. */
@@ -124,13 +126,15 @@ static int propose_on_device(struct qw_spec *s, int pos, int32_t id, struct qw_e
 static int plain_step(struct qw_spec *s, int32_t id, bool host, struct qw_step_rows *r,
                       struct qw_err *err)
 {
+    const int pos = qw_target_state(s->t)->pos;
+    const bool rests = s->adapt != NULL && qw_adapt_choose(s->adapt) == 0;
     int rc = qw_target_forward(s->t, &id, 1, true, err);
     s->queued = s->verified = false;
     r->rows = 1;
     r->fed[0] = id;
     r->decided = host ? 0 : 1;
     if (rc == QW_OK)
-        rc = observe(s, 1, err);
+        rc = observe(s, 1, pos, rests, err);
     return rc == QW_OK && !host ? qw_target_read_argmax(s->t, r->best, 1, err) : rc;
 }
 
@@ -145,7 +149,7 @@ static int read_result(struct qw_spec *s, bool draft_on, struct qw_step_rows *r,
         rc =
             qw_dev_read_later(s->dev, s->result, 0, s->read, sizeof(s->read), &done, err);
     if (rc == QW_OK)
-        rc = observe(s, r->rows, err);
+        rc = observe(s, r->rows, qw_target_state(s->t)->pos, false, err);
     if (rc == QW_OK && draft_on)
         rc = s->d->ops->propose(s->d, NULL, 0, NULL, err);
     const int waited =
@@ -188,7 +192,7 @@ static int verify_step(struct qw_spec *s, int32_t id, int most, bool host,
         return rc;
     if (!host)
         return read_result(s, draft_on, r, err);
-    rc = observe(s, r->rows, err);
+    rc = observe(s, r->rows, qw_target_state(s->t)->pos, false, err);
     return rc == QW_OK ? qw_target_read_fed(s->t, r->fed, &r->rows, err) : rc;
 }
 

@@ -49,6 +49,7 @@ struct qw_target {
     int32_t head_control[QW_CYC_IDS];
     int32_t *best; /* [head_rows][2] read back */
     int head_live;
+    int tap_row;
     int pending; /* rows of a verify step not yet committed */
 };
 
@@ -372,6 +373,12 @@ const struct qw_acts *qw_target_features(const struct qw_target *t)
     return &t->features;
 }
 
+void qw_target_tap_row(struct qw_target *t, int row)
+{
+    assert(row >= 0 && row <= QW_TAP_BACKLOG);
+    t->tap_row = row;
+}
+
 cl_mem qw_target_hidden(const struct qw_target *t)
 {
     return t->w[HIDDEN];
@@ -394,6 +401,7 @@ static int write_cycle(struct qw_target *t, const int32_t *id, int n, int rows, 
     t->control[QW_CYC_FIRST] = 0;
     t->control[QW_CYC_SURE] = sure;
     t->control[QW_CYC_STORED] = s->stored;
+    t->control[QW_CYC_TAP] = t->tap_row;
     for (int i = 0; i < n; i++)
         t->control[QW_CYC_IDS + i] = id[i];
     return qw_dev_write(t->kern->dev, t->w[CYCLE], 0, t->control, 4 * u(QW_CYC_IDS + n),

@@ -33,6 +33,9 @@ struct qw_budget {
         n_pages; /* in force: prefill shrinks to fit a small largest buffer */
 };
 
+/* Rows of features that may wait in front of a step's own. */
+enum { QW_TAP_BACKLOG = 48 };
+
 struct qw_target;
 
 /* The budget for a model on a device whose largest buffer is max_alloc. */
@@ -78,6 +81,9 @@ cl_mem qw_target_cycle(const struct qw_target *t);
 cl_mem qw_target_draft(const struct qw_target *t); /* cycle.h; drafters fill it */
 cl_mem qw_target_best(const struct qw_target *t);
 const struct qw_acts *qw_target_features(const struct qw_target *t);
+/* Features of the next step's rows go to rows `row`.. of that buffer, row <=
+ * QW_TAP_BACKLOG. 0 unless told. */
+void qw_target_tap_row(struct qw_target *t, int row);
 cl_mem qw_target_hidden(const struct qw_target *t);
 int qw_target_rows(const struct qw_target *t); /* of the widest step */
 int qw_target_verify_rows(const struct qw_target *t);

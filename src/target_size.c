@@ -45,9 +45,10 @@ static void size_work(struct target_sizes *z, const struct qw_model *m,
     b[AQ] = rows * k;
     b[ASCALE] = b[ASUM] = rows * k / 32 * 4;
     b[AF] = rows * k * 4;
-    b[FQ] = p->tap_want & 1 ? rows * taps : 0;
+    const uint64_t kept = rows + QW_TAP_BACKLOG;
+    b[FQ] = p->tap_want & 1 ? kept * taps : 0;
     b[FSCALE] = b[FSUM] = b[FQ] / 32 * 4;
-    b[FF] = p->tap_want & 2 ? rows * taps * 4 : 0;
+    b[FF] = p->tap_want & 2 ? kept * taps * 4 : 0;
     b[HIDDEN] = p->hidden ? rows * E * 4 : 0;
 }
 

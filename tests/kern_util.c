@@ -142,6 +142,7 @@ cl_mem ku_cycle(int rows, int pos, int first, const int32_t *ids, int n_ids)
     c[QW_CYC_FIRST] = first;
     c[QW_CYC_SURE] = rows;
     c[QW_CYC_STORED] = pos;
+    c[QW_CYC_TAP] = 0;
     for (int i = 0; i < n_ids; i++)
         c[QW_CYC_IDS + i] = ids[i];
     return ku_put(c, (size_t)(QW_CYC_IDS + n_ids + 1) * sizeof(*c));

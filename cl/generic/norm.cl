@@ -38,8 +38,8 @@ qw_norm(global const float *x, global const float *w, global const int *cycle, i
     }
 }
 
-/* qw_tap: x [rows][n] f32 as columns [col, col + n) of wider rows [ld] of activations, rounded to blocks
- * as above without a norm.
+/* qw_tap: x [rows][n] f32 as columns [col, col + n) of wider rows [ld] of activations, from row TAP of
+ * the cycle block on, rounded to blocks as above without a norm.
  * Launch: dimension 0 = blocks of 32 (n/32 of them, any local size), dimension 1 = rows. */
 kernel void qw_tap(global const float *x, global const int *cycle, int n, int col, int ld, int want,
                    global qw_act *q, global float *scale, global int *sum, global float *f)
@@ -49,7 +49,7 @@ kernel void qw_tap(global const float *x, global const int *cycle, int n, int co
         return;
     global const float *src = x + (size_t)row * n + 32 * b;
     const float16 lo = vload16(0, src), hi = vload16(1, src);
-    const size_t block = ((size_t)row * ld + col) / 32 + b;
+    const size_t block = ((size_t)(cycle[QW_CYC_TAP] + row) * ld + col) / 32 + b;
     if (want & 1)
         qw_quant_block(lo, hi, block, q, scale, sum);
     if (want & 2) {
