@@ -16,6 +16,12 @@ uninstall-local:
 	    rm -f '$(DESTDIR)$(confdir)/qwenrun.ini'; \
 	fi
 
+# Our own folders go too, unless somebody keeps files there.
+uninstall-hook:
+	-@for folder in '$(confdir)' '$(tinydir)' '$(pkgdatadir)'; do \
+	    rmdir "$(DESTDIR)$$folder" 2>/dev/null || :; \
+	done
+
 # For those who edit src/options.def: rewrite what is generated from it (tests/test_manual.sh compares).
 update-options: tests/list_options$(EXEEXT)
 	tests/list_options ini >'$(srcdir)/conf/qwenrun.ini'

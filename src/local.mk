@@ -19,6 +19,8 @@ src_libqwenrun_a_SOURCES += \
 # settings
 src_libqwenrun_a_SOURCES += \
 	src/options.c src/options_list.c src/options_ini.c src/options_ini.h src/options.h src/options.def
+# the folders are compiled in, so another --prefix must reach an object that was built before
+src/options.$(OBJEXT): Makefile
 
 # the program
 bin_PROGRAMS += src/qwenrun

@@ -98,7 +98,7 @@ result "no file above 800 lines" \
         awk '$1 > 800 {print $2 ": " $1 " lines"}')"
 
 result "every source file has its licence line" \
-    "$(find src cl tests bench tools man conf -type f ! -name cl_sources.c ! -name commit.h \( -name '*.c' -o -name '*.h' -o -name '*.cl' \
+    "$(find src cl tests bench tools man conf models -type f ! -name cl_sources.c ! -name commit.h \( -name '*.c' -o -name '*.h' -o -name '*.cl' \
         -o -name '*.clh' -o -name '*.sh' -o -name '*.def' -o -name '*.mk' -o -name '*.py' \) |
         while IFS= read -r file; do
             head -n 3 "$file" | grep -q 'SPDX-License-Identifier: MIT' || echo "$file"
