@@ -286,11 +286,6 @@ kernel void qw_merge(global const float *ml, global const float *po, global cons
     for (int b = lane; b < QW_HD / 32; b += QW_HD / 4) {
         const float16 lo = vload16(2 * b, x), hi = vload16(2 * b + 1, x);
         const size_t block = ((size_t)row * heads + head) * (QW_HD / 32) + b;
-        if (want & 1)
-            qw_quant_block(lo, hi, block, q, scale, sum);
-        if (want & 2) {
-            vstore16(lo, 2 * block, f);
-            vstore16(hi, 2 * block + 1, f);
-        }
+        qw_store_block(lo, hi, block, want, q, scale, sum, f);
     }
 }

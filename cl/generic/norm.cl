@@ -29,12 +29,7 @@ qw_norm(global const float *x, global const float *w, global const int *cycle, i
         const float16 lo = vload16(2 * b, xr) * r * vload16(2 * b, w);
         const float16 hi = vload16(2 * b + 1, xr) * r * vload16(2 * b + 1, w);
         const size_t block = (size_t)row * (n / 32) + b;
-        if (want & 1)
-            qw_quant_block(lo, hi, block, q, scale, sum);
-        if (want & 2) {
-            vstore16(lo, 2 * block, f);
-            vstore16(hi, 2 * block + 1, f);
-        }
+        qw_store_block(lo, hi, block, want, q, scale, sum, f);
     }
 }
 
@@ -50,10 +45,5 @@ kernel void qw_tap(global const float *x, global const int *cycle, int n, int co
     global const float *src = x + (size_t)row * n + 32 * b;
     const float16 lo = vload16(0, src), hi = vload16(1, src);
     const size_t block = ((size_t)(cycle[QW_CYC_TAP] + row) * ld + col) / 32 + b;
-    if (want & 1)
-        qw_quant_block(lo, hi, block, q, scale, sum);
-    if (want & 2) {
-        vstore16(lo, 2 * block, f);
-        vstore16(hi, 2 * block + 1, f);
-    }
+    qw_store_block(lo, hi, block, want, q, scale, sum, f);
 }

@@ -25,10 +25,5 @@ kernel void qw_swiglu(global const float *y, global const int *cycle, int n, int
     const float16 lo = qw_silu16(vload16(0, g)) * vload16(0, u);
     const float16 hi = qw_silu16(vload16(1, g)) * vload16(1, u);
     const size_t block = (size_t)row * (n / 32) + b;
-    if (want & 1)
-        qw_quant_block(lo, hi, block, q, scale, sum);
-    if (want & 2) {
-        vstore16(lo, 2 * block, f);
-        vstore16(hi, 2 * block + 1, f);
-    }
+    qw_store_block(lo, hi, block, want, q, scale, sum, f);
 }
