@@ -140,12 +140,7 @@ qw_gdn(global const float *c, global const float *u, global float *S, global flo
             const float16 hi = vload16(2 * b + 1, ot) * r * vload16(2 * b + 1, w) *
                                qw_gdn_silu(vload16(2 * b + 1, z));
             const size_t block = ((size_t)t * nv + head) * (QW_DK / 32) + b;
-            if (want & 1)
-                qw_quant_block(lo, hi, block, q8, scale, sum);
-            if (want & 2) {
-                vstore16(lo, 2 * block, f);
-                vstore16(hi, 2 * block + 1, f);
-            }
+            qw_store_block(lo, hi, block, want, q8, scale, sum, f);
         }
     }
     qw_ring_keep(u, ring, rows, pos, ldu, width, head, nv, 0, 1);
@@ -235,12 +230,7 @@ qw_gdn(global const float *c, global const float *u, global float *S, global flo
         const int t = b / (QW_DK / 32), in = b % (QW_DK / 32);
         global const float *src = o + ((size_t)t * nv + head) * QW_DK + 32 * in;
         const size_t block = ((size_t)t * nv + head) * (QW_DK / 32) + in;
-        if (want & 1)
-            qw_quant_block(vload16(0, src), vload16(1, src), block, q8, scale, sum);
-        if (want & 2) {
-            vstore16(vload16(0, src), 2 * block, f);
-            vstore16(vload16(1, src), 2 * block + 1, f);
-        }
+        qw_store_block(vload16(0, src), vload16(1, src), block, want, q8, scale, sum, f);
     }
     qw_ring_keep(u, ring, rows, pos, ldu, width, head, nv, i, QW_DK);
 }
