@@ -104,12 +104,13 @@ result "every source file has its licence line" \
             head -n 3 "$file" | grep -q 'SPDX-License-Identifier: MIT' || echo "$file"
         done)"
 
-result "every C file is named in its local.mk, so that a tarball has it" \
+result "every C file and script is named in its local.mk, or its folder, so that a tarball has it" \
     "$(for folder in src tests bench; do
         [ -f "$folder/local.mk" ] || continue
-        find "$folder" -type f ! -name cl_sources.c ! -name commit.h \( -name '*.c' -o -name '*.h' -o -name '*.def' \) | while IFS= read -r file; do
+        find "$folder" -type f ! -name cl_sources.c ! -name commit.h \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.sh' -o -name '*.py' \) |
+            while IFS= read -r file; do
             case $file in src/cl_sources.c | src/commit.h) continue ;; esac
-            grep -q -F -e "$file" "$folder/local.mk" || echo "$file"
+            grep -q -F -e "$file" -e "${file%/*} " "$folder/local.mk" || echo "$file"
         done
     done)"
 
