@@ -77,11 +77,11 @@ generic/norm.cl|--small norm|s/row >= cycle\[QW_CYC_ROWS\]/row > cycle[QW_CYC_RO
 generic/norm.cl|--small norm|/for (int step/,/^    }/s/barrier(CLK_LOCAL_MEM_FENCE);//
 generic/swiglu.cl|--small swiglu|s/qw_silu16(vload16(1, g)) \* vload16(1, u)/qw_silu16(vload16(1, u)) * vload16(1, g)/
 generic/swiglu.cl|swiglu|s/ || b >= n \/ 32//
-generic/argmax.cl|--small argmax|s/as_uint(v + 0.0f)/as_uint(v)/
-generic/argmax.cl|argmax|s/a.y < b.y ? a : b/a.y > b.y ? a : b/
+common.clh|--small argmax|s/as_uint(v + 0.0f)/as_uint(v)/
+common.clh|argmax|s/a.y < b.y ? a : b/a.y > b.y ? a : b/
 generic/argmax.cl|argmax|s/min(n, (chunk + 1)/min(n - 1, (chunk + 1)/
 generic/argmax.cl|argmax|s/i < chunks; i += QW_ROW_WG/i < min(chunks, QW_ROW_WG); i += QW_ROW_WG/
-generic/argmax.cl|--small argmax|s/isfinite(v)/!isnan(v)/
+common.clh|--small argmax|s/isfinite(v)/!isnan(v)/
 generic/conv.cl|--small conv|s/back = QW_TAPS - 1 - j/back = j/
 generic/conv.cl|--small conv|s/back <= row/back < row/
 generic/conv.cl|--small conv|s/back <= pos/back < pos/
