@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "ggufw.h"
 #include "hparams.h"
@@ -427,6 +428,12 @@ static void test_no_file(void)
     qw_gguf_close(NULL);
 }
 
+/* Of this process: a busy machine does not make a reader slow. */
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
 /* 60,000 keys: names are found and compared by hash, so this is quick. */
 static void test_many(void)
 {
@@ -437,7 +444,7 @@ static void test_many(void)
         snprintf(name, sizeof(name), "some.key.%d", i);
         gw_key_u32(&w, name, (uint32_t)i);
     }
-    double start = qw_now();
+    const double start = cpu_seconds();
     struct qw_gguf *g = open_written(&w, 0);
     MUST(g != NULL, "%s", err.msg);
     for (int i = 0; i < 60000; i++) {
@@ -446,7 +453,7 @@ static void test_many(void)
         CHECK(qw_gguf_int(g, name, NULL, 0, 60000, &v, &err) == QW_OK && v == i, "%s",
               name);
     }
-    CHECK(qw_now() - start < 1.0, "%.2f s", qw_now() - start);
+    CHECK(cpu_seconds() - start < 1.0, "%.2f s", cpu_seconds() - start);
     qw_gguf_close(g);
 }
 
@@ -502,14 +509,15 @@ static void check_case(int i)
     char path[128];
     snprintf(path, sizeof(path), "tests/cases/gguf/%s.gguf", cases[i].name);
     err.msg[0] = '\0';
-    double start = qw_now();
+    const double start = cpu_seconds();
     int rc = qw_gguf_open(&g, src(path), &err);
     CHECK((rc == QW_OK) == cases[i].parses, "%s: code %d: %s", cases[i].name, rc,
           err.msg);
     if (rc == QW_OK)
         rc = qw_hparams_read(g, &hp, &err);
     CHECK(rc == QW_EFILE, "%s: code %d", cases[i].name, rc);
-    CHECK(qw_now() - start < 1.0, "%s: %.2f s", cases[i].name, qw_now() - start);
+    CHECK(cpu_seconds() - start < 1.0, "%s: %.2f s", cases[i].name,
+          cpu_seconds() - start);
     for (int w = 0; w < 3 && cases[i].why[w] != NULL; w++)
         CHECK(strstr(err.msg, cases[i].why[w]) != NULL, "%s: '%s' lacks '%s'",
               cases[i].name, err.msg, cases[i].why[w]);
