@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The estimates are sums that fade: of seconds per plain step, of seconds per drafted
- * step as a line over the number of drafts, of acceptance by position. A step of k drafts
- * is expected to bring 1 + p1 + p1 p2 + ... tokens; k is chosen for the most tokens per
- * second, and plain steps when none beats them. While drafting rests, a probe now and
- * then looks whether it would pay again; probes may cost at most PROBE_SHARE of the plain
- * steps between them. */
+/* The estimates fade: seconds per plain step, seconds per drafted step for each length
+ * tried, acceptance by position. A step of k drafts is expected to bring 1 + p1 + p1 p2 +
+ * ... tokens; k is chosen for the most tokens per second, and plain steps when none beats
+ * them. While drafting rests, a probe now and then looks whether it would pay again;
+ * probes may cost at most PROBE_SHARE of the plain steps between them. */
 #include "adapt.h"
 
 #include <stdlib.h>
@@ -14,9 +13,10 @@ static const double FADE = 0.9, COST_FADE = 0.8, PROBE_SHARE = 0.015, MARGIN = 1
 
 struct qw_adapt {
     int n_max, choice;
+    bool drafted;                  /* at least once */
     int rest;                      /* plain steps until the next probe */
     double plain, plain_n;         /* seconds of plain steps, how many (faded) */
-    double n, k, kk, t, kt;        /* sums over drafted steps of 1, k, k^2, t, k t */
+    double cost[MAX];              /* seconds of a step with k drafts; 0: not tried */
     double tried[MAX], right[MAX]; /* by position */
 };
 
@@ -42,19 +42,25 @@ static double plain_cost(const struct qw_adapt *a)
     return a->plain / a->plain_n;
 }
 
-/* Seconds of a step with k drafts: the line through the drafted steps; where they all had
- * one length, a row is taken to cost what a plain step's share of it is. */
+/* Seconds of a step with k drafts. A length not tried yet lies on the line between its
+ * neighbours that were; below the shortest of those, and above the longest, a row is
+ * taken to cost half of a plain step's share of it. Once chosen, a length is known. */
 static double drafted_cost(const struct qw_adapt *a, int k)
 {
-    const double mean_k = a->k / a->n, mean_t = a->t / a->n;
-    const double var = a->kk / a->n - mean_k * mean_k;
-    double slope = (mean_t - plain_cost(a)) / (mean_k + 1.0);
-    if (var > 0.05)
-        slope = (a->kt / a->n - mean_k * mean_t) / var;
-    if (slope < 0.0)
-        slope = 0.0;
-    const double cost = mean_t + slope * (k - mean_k), least = plain_cost(a);
-    return cost > least ? cost : least;
+    int below = k, above = k;
+    while (below > 0 && a->cost[below] == 0.0)
+        below--;
+    while (above < a->n_max && a->cost[above] == 0.0)
+        above++;
+    const bool low = below > 0, high = a->cost[above] > 0.0;
+    if (low && below == k)
+        return a->cost[k];
+    if (low && high)
+        return a->cost[below] +
+               (a->cost[above] - a->cost[below]) * (k - below) / (double)(above - below);
+    const int known = low ? below : above;
+    const double over = a->cost[known] - plain_cost(a);
+    return a->cost[known] + 0.5 * (over > 0.0 ? over : 0.0) / (known + 1.0) * (k - known);
 }
 
 /* Tokens a step with k drafts brings. A position not tried yet is taken to be like the
@@ -92,7 +98,7 @@ static void decide(struct qw_adapt *a)
         a->choice = 0;
         return;
     }
-    if (a->n == 0.0) {
+    if (!a->drafted) {
         a->choice = a->n_max;
         return;
     }
@@ -116,15 +122,14 @@ static void decide(struct qw_adapt *a)
 
 void qw_adapt_note(struct qw_adapt *a, int drafted, int accepted, double seconds)
 {
+    seconds = seconds > 1e-9 ? seconds : 1e-9;
     if (drafted == 0) {
         a->plain = COST_FADE * a->plain + seconds;
         a->plain_n = COST_FADE * a->plain_n + 1.0;
     } else {
-        double *sum[] = {&a->n, &a->k, &a->kk, &a->t, &a->kt};
-        const double x[] = {1.0, drafted, (double)drafted * drafted, seconds,
-                            drafted * seconds};
-        for (int i = 0; i < 5; i++)
-            *sum[i] = COST_FADE * *sum[i] + x[i];
+        double *cost = &a->cost[drafted];
+        *cost = *cost == 0.0 ? seconds : COST_FADE * *cost + (1.0 - COST_FADE) * seconds;
+        a->drafted = true;
         for (int i = 0; i < drafted && i <= accepted; i++) {
             a->tried[i] = FADE * a->tried[i] + 1.0;
             a->right[i] = FADE * a->right[i] + (i < accepted);
