@@ -35,6 +35,7 @@ enum {
     QW_ATTN_BLOCK = 128, /* positions of one partial softmax: part of the order of sums */
     QW_ARGMAX_CHUNK = 2048,
     QW_TAPE_RING = 32, /* GDN tape rows, indexed by position: twice the widest verify step */
+    QW_HIDDEN_RING = 32, /* hidden rows a drafter keeps, indexed by position: the same */
     QW_CONV_RING = 64 /* rows of pre-convolution history, indexed by position */
 };
 

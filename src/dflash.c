@@ -11,6 +11,7 @@
 
 #include "cycle.h"
 #include "dflash.h"
+#include "layer.h"
 
 enum {
     X,      /* [rows][E] residual rows of a block */
@@ -57,8 +58,7 @@ static const char *const buffer_name[N_BUFFERS] = {[X] = "draft rows",
 /* The layers of one kind, sliding or full, and their caches. */
 struct group {
     struct qw_attn_shape shape;
-    int page_positions, n_pages;
-    uint64_t page_bytes;
+    struct qw_layer_cache cache; /* its pages' sizes */
 };
 
 struct sizes {
@@ -78,7 +78,7 @@ struct dflash {
     cl_mem b[N_BUFFERS];
     struct qw_acts acts;
     cl_mem *rope;
-    struct qw_kv_page **page; /* [n_layer][n_pages of its group] */
+    struct qw_layer_cache *cache; /* [n_layer] */
     struct qw_plan inject_few, inject_many, inject_late, block;
     int waiting,
         wait_pos; /* rows of features not injected yet, and their first position */
@@ -127,19 +127,8 @@ static int size_group(struct group *g, const struct qw_draft_hparams *hp, bool s
                                       .eps = hp->eps,
                                       .causal = hp->causal,
                                       .window = sliding ? hp->window : 0};
-    const uint64_t block = qw_kv_page_bytes(&g->shape, kv_bits, QW_ATTN_BLOCK);
-    const uint64_t fit = least(max_alloc, (uint64_t)1 << 31) / block;
-    if (fit == 0)
-        return qw_fail(
-            err, QW_EDEVICE,
-            "the device's largest buffer (%llu bytes) is too small for a block "
-            "of the drafter's cache (%llu bytes)",
-            (unsigned long long)max_alloc, (unsigned long long)block);
-    g->page_positions = (int)least(fit, u(g->shape.blocks)) * QW_ATTN_BLOCK;
-    g->n_pages =
-        (g->shape.blocks * QW_ATTN_BLOCK + g->page_positions - 1) / g->page_positions;
-    g->page_bytes = qw_kv_page_bytes(&g->shape, kv_bits, g->page_positions);
-    return QW_OK;
+    return qw_layer_cache_plan(&g->cache, &g->shape, kv_bits, max_alloc,
+                               "the drafter's cache", err);
 }
 
 static void size_buffers(struct sizes *z, const struct qw_draft_model *m,
@@ -198,10 +187,8 @@ static int find_sizes(struct sizes *z, const struct qw_draft_model *m,
                            (unsigned long long)max_alloc);
     }
     z->total += u(z->n_rope) * u(z->rope_page) * u(hp->head_dim) * 4;
-    for (int i = 0; i < hp->n_layer; i++) {
-        const struct group *g = &z->group[hp->sliding[i]];
-        z->total += 2 * g->page_bytes * u(g->n_pages);
-    }
+    for (int i = 0; i < hp->n_layer; i++)
+        z->total += qw_layer_cache_bytes(&z->group[hp->sliding[i]].cache);
     return QW_OK;
 }
 
@@ -260,8 +247,8 @@ static int emit_inject(struct dflash *f, struct qw_plan *p, cl_mem cycle, int ro
         const struct qw_attn_shape s = shape_of(f, i);
         rc = qw_op_matmul(p, &l->kv, &f->acts, cycle, f->b[Y], s.ldy, false, rows, err);
         if (rc == QW_OK)
-            rc = qw_op_kv(p, &s, l->k_norm, f->b[Y], f->b[CS], cycle, f->page[i],
-                          f->z.group[hp->sliding[i]].n_pages, f->p.kv_bits, rows, err);
+            rc = qw_op_kv(p, &s, l->k_norm, f->b[Y], f->b[CS], cycle, f->cache[i].page,
+                          f->cache[i].n_pages, f->p.kv_bits, rows, err);
     }
     return rc;
 }
@@ -273,7 +260,8 @@ static int emit_attention(struct dflash *f, int i, struct qw_err *err)
     const struct qw_draft_hparams *hp = &f->m->hp;
     const struct qw_draft_layer *l = &f->m->layer[i];
     const struct qw_attn_shape s = shape_of(f, i);
-    const int rows = f->z.block, pages = f->z.group[hp->sliding[i]].n_pages;
+    const struct qw_layer_cache *c = &f->cache[i];
+    const int rows = f->z.block;
     cl_mem cycle = f->b[NEXT];
     int rc = qw_op_norm(p, f->b[X], l->attn_norm, cycle, hp->n_embd, hp->eps,
                         l->q.want | l->kv.want, &f->acts, rows, err);
@@ -282,12 +270,11 @@ static int emit_attention(struct dflash *f, int i, struct qw_err *err)
     if (rc == QW_OK)
         rc = qw_op_matmul(p, &l->kv, &f->acts, cycle, f->b[Y], s.ldy, false, rows, err);
     if (rc == QW_OK)
-        rc = qw_op_qk(p, &s, l->q_norm, l->k_norm, f->b[Y], f->b[CS], cycle, f->page[i],
-                      pages, f->p.kv_bits, f->b[Q], f->b[QSCALE], rows, err);
+        rc = qw_op_qk(p, &s, l->q_norm, l->k_norm, f->b[Y], f->b[CS], cycle, c->page,
+                      c->n_pages, c->kv_bits, f->b[Q], f->b[QSCALE], rows, err);
     if (rc == QW_OK)
-        rc = qw_op_attn(p, &s, f->b[Y], f->b[Q], f->b[QSCALE], cycle, f->page[i], pages,
-                        f->p.kv_bits, f->b[ML], f->b[PO], l->out.want, &f->acts, rows,
-                        err);
+        rc = qw_op_attn(p, &s, f->b[Y], f->b[Q], f->b[QSCALE], cycle, c->page, c->n_pages,
+                        c->kv_bits, f->b[ML], f->b[PO], l->out.want, &f->acts, rows, err);
     return rc == QW_OK ? qw_op_matmul(p, &l->out, &f->acts, cycle, f->b[X], hp->n_embd,
                                       true, rows, err)
                        : rc;
@@ -295,22 +282,17 @@ static int emit_attention(struct dflash *f, int i, struct qw_err *err)
 
 static int emit_ffn(struct dflash *f, int i, struct qw_err *err)
 {
-    struct qw_plan *p = &f->block;
     const struct qw_draft_hparams *hp = &f->m->hp;
     const struct qw_draft_layer *l = &f->m->layer[i];
-    const int rows = f->z.block;
-    cl_mem cycle = f->b[NEXT];
-    int rc = qw_op_norm(p, f->b[X], l->ffn_norm, cycle, hp->n_embd, hp->eps,
-                        l->gate_up.want, &f->acts, rows, err);
-    if (rc == QW_OK)
-        rc = qw_op_matmul(p, &l->gate_up, &f->acts, cycle, f->b[Y], l->gate_up.cols,
-                          false, rows, err);
-    if (rc == QW_OK)
-        rc = qw_op_swiglu(p, f->b[Y], cycle, hp->n_ff, l->gate_up.cols, l->gate_up.col[0],
-                          l->gate_up.col[1], l->down.want, &f->acts, rows, err);
-    return rc == QW_OK ? qw_op_matmul(p, &l->down, &f->acts, cycle, f->b[X], hp->n_embd,
-                                      true, rows, err)
-                       : rc;
+    const struct qw_layer_work w = {.cycle = f->b[NEXT],
+                                    .x = f->b[X],
+                                    .y = f->b[Y],
+                                    .acts = f->acts,
+                                    .n_embd = hp->n_embd,
+                                    .n_ff = hp->n_ff,
+                                    .eps = hp->eps};
+    return qw_layer_ffn(&f->block, &w, l->ffn_norm, &l->gate_up, &l->down, f->z.block,
+                        err);
 }
 
 /* Rows 1.. -> the draft block. Without p_min no logits are written. */
@@ -416,14 +398,9 @@ static void close_dflash(struct qw_drafter *base)
         qw_dev_release(f->dev, &f->b[i]);
     for (int i = 0; f->rope != NULL && i < f->z.n_rope; i++)
         qw_dev_release(f->dev, &f->rope[i]);
-    for (int i = 0; f->page != NULL && i < f->m->hp.n_layer; i++) {
-        for (int k = 0; k < f->z.group[f->m->hp.sliding[i]].n_pages; k++) {
-            qw_dev_release(f->dev, &f->page[i][k].k);
-            qw_dev_release(f->dev, &f->page[i][k].v);
-        }
-        free(f->page[i]);
-    }
-    free(f->page);
+    for (int i = 0; f->cache != NULL && i < f->m->hp.n_layer; i++)
+        qw_layer_cache_close(&f->cache[i], f->dev);
+    free(f->cache);
     free(f->rope);
     free(f);
 }
@@ -432,20 +409,11 @@ static int open_caches(struct dflash *f, struct qw_err *err)
 {
     const struct qw_draft_hparams *hp = &f->m->hp;
     int rc = QW_OK;
-    f->page = qw_alloc((size_t)hp->n_layer, sizeof(*f->page));
-    for (int i = 0; i < hp->n_layer; i++)
-        f->page[i] =
-            qw_alloc((size_t)f->z.group[hp->sliding[i]].n_pages, sizeof(**f->page));
+    f->cache = qw_alloc((size_t)hp->n_layer, sizeof(*f->cache));
     for (int i = 0; rc == QW_OK && i < hp->n_layer; i++) {
-        const struct group *g = &f->z.group[hp->sliding[i]];
-        for (int k = 0; rc == QW_OK && k < g->n_pages; k++) {
-            struct qw_kv_page *page = &f->page[i][k];
-            page->p0 = k * g->page_positions;
-            page->p1 = page->p0 + g->page_positions;
-            rc = qw_dev_buffer(f->dev, g->page_bytes, "draft K cache", &page->k, err);
-            if (rc == QW_OK)
-                rc = qw_dev_buffer(f->dev, g->page_bytes, "draft V cache", &page->v, err);
-        }
+        f->cache[i] = f->z.group[hp->sliding[i]].cache;
+        rc = qw_layer_cache_open(&f->cache[i], f->dev, "draft K cache", "draft V cache",
+                                 err);
     }
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include "chat.h"
 #include "dflash.h"
+#include "mtp.h"
 #include "options.h"
 #include "qwenrun.h"
 #include "sample.h"
@@ -23,7 +24,7 @@ struct qw_engine {
     struct qw_gguf *draft_file; /* method dflash: the drafter's */
     struct qw_draft_hparams draft_hp;
     struct qw_draft_model *draft;
-    struct qw_kern *draft_kern; /* attention of its head size and cache type */
+    struct qw_kern *draft_kern; /* attention of the drafter's head size and cache type */
     char **stop;                /* stop texts, escapes resolved */
     size_t n_stop;
     bool thinking; /* prompts end inside an open think block */

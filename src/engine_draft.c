@@ -17,15 +17,29 @@ static bool takes(const struct qw_drafting *d, const char *method)
     return d->p.script == NULL && !d->p.scoring && strcmp(d->p.method, method) == 0;
 }
 
+static struct qw_draft_params draft_params(const struct qw_drafting *d)
+{
+    return (struct qw_draft_params){
+        .n_max = d->p.n_max, .n_min = d->p.n_min, .p_min = d->p.p_min};
+}
+
+static struct qw_mtp_params mtp_params(const struct qw_drafting *d, int context, int rows)
+{
+    return (struct qw_mtp_params){.draft = draft_params(d),
+                                  .context = context,
+                                  .rows = rows,
+                                  .kv_bits = qw_kv_bits(d->e->opt->kv.draft),
+                                  .attn = d->e->draft_kern};
+}
+
 static struct qw_dflash_params dflash_params(const struct qw_drafting *d, int context,
                                              int rows)
 {
-    return (struct qw_dflash_params){
-        .draft = {.n_max = d->p.n_max, .n_min = d->p.n_min, .p_min = d->p.p_min},
-        .context = context,
-        .rows = rows,
-        .kv_bits = qw_kv_bits(d->e->opt->kv.draft),
-        .attn = d->e->draft_kern};
+    return (struct qw_dflash_params){.draft = draft_params(d),
+                                     .context = context,
+                                     .rows = rows,
+                                     .kv_bits = qw_kv_bits(d->e->opt->kv.draft),
+                                     .attn = d->e->draft_kern};
 }
 
 int qw_engine_draft_file(struct qw_engine *e, struct qw_err *err)
@@ -59,10 +73,13 @@ int qw_engine_draft_plan(struct qw_engine *e, struct qw_err *err)
 int qw_engine_draft_kernels(struct qw_engine *e, struct qw_err *err)
 {
     struct qw_kern_params p = qw_engine_kern_params(e);
-    if (!qw_engine_drafts(e, "dflash"))
+    const int bits = qw_kv_bits(e->opt->kv.draft);
+    const bool dflash = qw_engine_drafts(e, "dflash"), mtp = qw_engine_drafts(e, "mtp");
+    if (!dflash && !(mtp && bits != p.kv_bits)) /* an MTP block has the target's heads */
         return QW_OK;
-    p.hd = e->draft_hp.head_dim;
-    p.kv_bits = qw_kv_bits(e->opt->kv.draft);
+    if (dflash)
+        p.hd = e->draft_hp.head_dim;
+    p.kv_bits = bits;
     p.attn_only = true;
     return qw_kern_open(&e->draft_kern, e->dev, &p, err);
 }
@@ -89,7 +106,11 @@ static uint64_t drafter_bytes(const void *arg, int context, int rows)
         qw_dflash_bytes(&bytes, e->draft, e->model, &p, e->dev->max_alloc, NULL);
         bytes += e->draft->bytes;
     }
-    return bytes + qw_spec_bytes(takes(d, "dflash"));
+    if (takes(d, "mtp")) {
+        const struct qw_mtp_params p = mtp_params(d, context, rows);
+        qw_mtp_bytes(&bytes, e->model, &p, e->dev->max_alloc, NULL);
+    }
+    return bytes + qw_spec_bytes(takes(d, "dflash") || takes(d, "mtp"));
 }
 
 void qw_engine_draft_target(const struct qw_drafting *d, struct qw_target_params *p)
@@ -100,6 +121,7 @@ void qw_engine_draft_target(const struct qw_drafting *d, struct qw_target_params
     p->verify = d->p.n_max + 1;
     p->drafter_bytes = drafter_bytes;
     p->drafter_arg = d;
+    p->hidden = takes(d, "mtp");
     if (takes(d, "dflash")) {
         p->tap = e->draft->hp.tap;
         p->n_taps = e->draft->hp.n_taps;
@@ -112,13 +134,17 @@ int qw_engine_drafter(const struct qw_drafting *d, struct qw_target *t,
                       struct qw_drafter **out, struct qw_err *err)
 {
     const struct qw_engine *e = d->e;
-    const struct qw_dflash_params p =
-        dflash_params(d, qw_engine_context(e), qw_target_rows(t));
+    const int context = qw_engine_context(e), rows = qw_target_rows(t);
+    const struct qw_draft_params draft = draft_params(d);
+    const struct qw_dflash_params dflash = dflash_params(d, context, rows);
+    const struct qw_mtp_params mtp = mtp_params(d, context, rows);
     if (d->p.script != NULL)
         return qw_script_open(out, t, d->p.script, d->p.n_max, e->model->hp.n_vocab);
     if (takes(d, "ngram"))
-        return qw_ngram_open(out, t, &p.draft, err);
+        return qw_ngram_open(out, t, &draft, err);
     if (takes(d, "dflash"))
-        return qw_dflash_open(out, e->draft, e->model, t, &p, err);
+        return qw_dflash_open(out, e->draft, e->model, t, &dflash, err);
+    if (takes(d, "mtp"))
+        return qw_mtp_open(out, e->model, t, &mtp, err);
     return QW_OK;
 }

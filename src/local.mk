@@ -41,3 +41,4 @@ src_libqwenrun_a_SOURCES += \
 	src/session.c src/session.h
 # drafters
 src_libqwenrun_a_SOURCES += src/hparams_draft.c src/hparams_draft.h src/draft_model.c src/draft_model.h
+src_libqwenrun_a_SOURCES += src/layer.c src/layer.h src/mtp.c src/mtp.h

@@ -55,12 +55,19 @@ int qw_op_embed(struct qw_plan *p, const struct qw_mat *embed, int n_vocab, cl_m
 int qw_op_norm(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float eps,
                int want, const struct qw_acts *out, int rows, struct qw_err *err)
 {
+    return qw_op_norm_into(p, x, w, cycle, n, eps, 0, n, want, out, rows, err);
+}
+
+int qw_op_norm_into(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float eps,
+                    int col, int ld, int want, const struct qw_acts *out, int rows,
+                    struct qw_err *err)
+{
     const size_t local[] = {(size_t)p->kern->row_group},
                  global[] = {local[0] * (size_t)rows};
-    const struct qw_arg arg[] = {QW_ARG(x),      QW_ARG(w),          QW_ARG(cycle),
-                                 QW_ARG(n),      QW_ARG(eps),        QW_ARG(want),
-                                 QW_ARG(out->q), QW_ARG(out->scale), QW_ARG(out->sum),
-                                 QW_ARG(out->f)};
+    const struct qw_arg arg[] = {QW_ARG(x),          QW_ARG(w),        QW_ARG(cycle),
+                                 QW_ARG(n),          QW_ARG(eps),      QW_ARG(col),
+                                 QW_ARG(ld),         QW_ARG(want),     QW_ARG(out->q),
+                                 QW_ARG(out->scale), QW_ARG(out->sum), QW_ARG(out->f)};
     return qw_plan_add(p, "qw_norm", 1, global, local, arg, N_ARGS(arg), err);
 }
 
@@ -179,6 +186,27 @@ int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld,
                                  QW_ARG(out->q), QW_ARG(out->scale), QW_ARG(out->sum),
                                  QW_ARG(out->f)};
     return qw_plan_add(p, "qw_tap", 2, global, local, arg, N_ARGS(arg), err);
+}
+
+static int hidden_rows(struct qw_plan *p, const char *entry, cl_mem x, cl_mem ring,
+                       cl_mem cycle, int n, cl_mem out, int rows, struct qw_err *err)
+{
+    const size_t local[] = {64, 1}, global[] = {64, (size_t)rows};
+    const struct qw_arg arg[] = {QW_ARG(x), QW_ARG(ring), QW_ARG(cycle), QW_ARG(n),
+                                 QW_ARG(out)};
+    return qw_plan_add(p, entry, 2, global, local, arg, out != NULL ? 5 : 4, err);
+}
+
+int qw_op_hidden_before(struct qw_plan *p, cl_mem x, cl_mem ring, cl_mem cycle, int n,
+                        cl_mem out, int rows, struct qw_err *err)
+{
+    return hidden_rows(p, "qw_hidden_before", x, ring, cycle, n, out, rows, err);
+}
+
+int qw_op_hidden_keep(struct qw_plan *p, cl_mem x, cl_mem ring, cl_mem cycle, int n,
+                      int rows, struct qw_err *err)
+{
+    return hidden_rows(p, "qw_hidden_keep", x, ring, cycle, n, NULL, rows, err);
 }
 
 int qw_op_verify_begin(struct qw_plan *p, cl_mem draft, cl_mem cycle, cl_mem head,
@@ -346,4 +374,23 @@ int qw_op_draft_end(struct qw_plan *p, cl_mem best, cl_mem prob, cl_mem cycle,
     const struct qw_arg arg[] = {QW_ARG(best),  QW_ARG(prob),  QW_ARG(cycle),
                                  QW_ARG(p_min), QW_ARG(n_min), QW_ARG(draft)};
     return qw_plan_add(p, "qw_draft_end", 1, one, one, arg, N_ARGS(arg), err);
+}
+
+int qw_op_draft_begin(struct qw_plan *p, cl_mem next, cl_mem step, cl_mem drafted,
+                      struct qw_err *err)
+{
+    const size_t one[] = {1};
+    const struct qw_arg arg[] = {QW_ARG(next), QW_ARG(step), QW_ARG(drafted)};
+    return qw_plan_add(p, "qw_draft_begin", 1, one, one, arg, N_ARGS(arg), err);
+}
+
+int qw_op_draft_next(struct qw_plan *p, cl_mem best, cl_mem prob, float p_min,
+                     cl_mem step, cl_mem drafted, cl_mem bests, cl_mem probs,
+                     struct qw_err *err)
+{
+    const size_t one[] = {1};
+    const struct qw_arg arg[] = {QW_ARG(best), QW_ARG(prob),    QW_ARG(p_min),
+                                 QW_ARG(step), QW_ARG(drafted), QW_ARG(bests),
+                                 QW_ARG(probs)};
+    return qw_plan_add(p, "qw_draft_next", 1, one, one, arg, N_ARGS(arg), err);
 }

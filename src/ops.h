@@ -99,6 +99,10 @@ int qw_op_embed(struct qw_plan *p, const struct qw_mat *embed, int n_vocab, cl_m
 /* acts = round(RMS(x[first + r]) * w) */
 int qw_op_norm(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float eps,
                int want, const struct qw_acts *out, int rows, struct qw_err *err);
+/* The same as columns [col, col + n) of rows of acts of width ld. */
+int qw_op_norm_into(struct qw_plan *p, cl_mem x, cl_mem w, cl_mem cycle, int n, float eps,
+                    int col, int ld, int want, const struct qw_acts *out, int rows,
+                    struct qw_err *err);
 /* y[r][0, cols) = W acts[r], or += when add. */
 int qw_op_matmul(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts *in,
                  cl_mem cycle, cl_mem y, int ldy, bool add, int rows, struct qw_err *err);
@@ -128,6 +132,13 @@ int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_l
  */
 int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld, int want,
               const struct qw_acts *out, int rows, struct qw_err *err);
+/* Hidden rows [n] of the last positions in a ring [QW_HIDDEN_RING][n], indexed by
+ * position. before: out[r] = the row of the position before row r's: r = 0 that of the
+ * ring (zeros at position 0), else x[r - 1]. keep: rows of x go to the ring. */
+int qw_op_hidden_before(struct qw_plan *p, cl_mem x, cl_mem ring, cl_mem cycle, int n,
+                        cl_mem out, int rows, struct qw_err *err);
+int qw_op_hidden_keep(struct qw_plan *p, cl_mem x, cl_mem ring, cl_mem cycle, int n,
+                      int rows, struct qw_err *err);
 /* cs[r] = cos and sin of position pos + r, from the page [p0, p1) of the table. */
 int qw_op_rope_rows(struct qw_plan *p, cl_mem table, cl_mem cycle, int n_rot, int p0,
                     int p1, cl_mem cs, int rows, struct qw_err *err);
@@ -158,6 +169,17 @@ int qw_op_top10(struct qw_plan *p, cl_mem y, cl_mem cycle, int n, int ldy, cl_me
  * only when p_min > 0); fewer than n_min tokens are none. */
 int qw_op_draft_end(struct qw_plan *p, cl_mem best, cl_mem prob, cl_mem cycle,
                     float p_min, int n_min, cl_mem draft, struct qw_err *err);
+
+/* For drafters that make one token after the other. begin: the block `step` becomes one
+ * row, that of `next`; `drafted` has no rows. next: best [1][2] and prob [1] of step's
+ * row are added to bests, probs and drafted's rows, and step moves on to that token;
+ * after one that is not finite, or with p_min > 0 has a prob below it, step has no rows,
+ * and neither adds. */
+int qw_op_draft_begin(struct qw_plan *p, cl_mem next, cl_mem step, cl_mem drafted,
+                      struct qw_err *err);
+int qw_op_draft_next(struct qw_plan *p, cl_mem best, cl_mem prob, float p_min,
+                     cl_mem step, cl_mem drafted, cl_mem bests, cl_mem probs,
+                     struct qw_err *err);
 
 /* cycle's rows = 1 + as many of the draft block's tokens as the rows already there allow;
  * their ids follow its first. */

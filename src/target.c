@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cycle.h"
+#include "layer.h"
 #include "target_size.h"
 
 static const char *const work_name[N_WORK] = {[CYCLE] = "cycle block",
@@ -43,6 +44,7 @@ struct qw_target {
     struct qw_target_params p;
     cl_mem w[N_WORK]; /* one allocation at open, none per token */
     struct qw_acts acts, features;
+    struct qw_layer_work work;
     cl_mem *rope; /* pages of the cos/sin table */
     struct qw_plan one, many, head, verify;
     int32_t *control; /* host side of the cycle block; lives until the next wait */
@@ -100,49 +102,17 @@ static int emit_gdn(struct qw_target *t, struct qw_plan *p, int i, int rows,
 static int emit_attn(struct qw_target *t, struct qw_plan *p, int i, int rows,
                      struct qw_err *err)
 {
-    const struct qw_layer *l = &t->m->layer[i];
-    const struct qw_hparams *hp = &t->m->hp;
-    struct qw_attn_shape s = t->z.attn;
-    const struct qw_kv_page *page = &t->state->page[i * t->state->n_pages];
-    const int pages = t->state->n_pages, bits = t->state->kv_bits;
-    s.q0 = l->in.col[0];
-    s.k0 = l->in.col[1];
-    s.v0 = l->in.col[2];
-    s.ldy = l->in.cols;
-    int rc = qw_op_norm(p, t->w[X], l->attn_norm, t->w[CYCLE], hp->n_embd, hp->eps,
-                        l->in.want, &t->acts, rows, err);
-    if (rc == QW_OK)
-        rc = qw_op_matmul(p, &l->in, &t->acts, t->w[CYCLE], t->w[Y], l->in.cols, false,
-                          rows, err);
-    if (rc == QW_OK)
-        rc = qw_op_qk(p, &s, l->q_norm, l->k_norm, t->w[Y], t->w[CS], t->w[CYCLE], page,
-                      pages, bits, t->w[Q], t->w[QSCALE], rows, err);
-    if (rc == QW_OK)
-        rc = qw_op_attn(p, &s, t->w[Y], t->w[Q], t->w[QSCALE], t->w[CYCLE], page, pages,
-                        bits, t->w[ML], t->w[PO], l->out.want, &t->acts, rows, err);
-    return rc == QW_OK ? qw_op_matmul(p, &l->out, &t->acts, t->w[CYCLE], t->w[X],
-                                      hp->n_embd, true, rows, err)
-                       : rc;
+    const struct qw_state *s = t->state;
+    const struct qw_layer_cache cache = {
+        .kv_bits = s->kv_bits, .n_pages = s->n_pages, .page = &s->page[i * s->n_pages]};
+    return qw_layer_attn(p, &t->work, &t->m->layer[i], &t->z.attn, &cache, rows, err);
 }
 
-/* x += W_down(silu(W_gate g) * (W_up g)), g = RMS(x) */
 static int emit_ffn(struct qw_target *t, struct qw_plan *p, int i, int rows,
                     struct qw_err *err)
 {
     const struct qw_layer *l = &t->m->layer[i];
-    const struct qw_hparams *hp = &t->m->hp;
-    int rc = qw_op_norm(p, t->w[X], l->post_norm, t->w[CYCLE], hp->n_embd, hp->eps,
-                        l->gate_up.want, &t->acts, rows, err);
-    if (rc == QW_OK)
-        rc = qw_op_matmul(p, &l->gate_up, &t->acts, t->w[CYCLE], t->w[Y], l->gate_up.cols,
-                          false, rows, err);
-    if (rc == QW_OK)
-        rc = qw_op_swiglu(p, t->w[Y], t->w[CYCLE], hp->n_ff, l->gate_up.cols,
-                          l->gate_up.col[0], l->gate_up.col[1], l->down.want, &t->acts,
-                          rows, err);
-    return rc == QW_OK ? qw_op_matmul(p, &l->down, &t->acts, t->w[CYCLE], t->w[X],
-                                      hp->n_embd, true, rows, err)
-                       : rc;
+    return qw_layer_ffn(p, &t->work, l->post_norm, &l->gate_up, &l->down, rows, err);
 }
 
 /* Residual rows as they enter layer i become features. */
@@ -250,6 +220,18 @@ static int open_work(struct qw_target *t, struct qw_err *err)
             rc = qw_dev_buffer(t->kern->dev, t->z.bytes[i], work_name[i], &t->w[i], err);
     t->acts = (struct qw_acts){t->w[AQ], t->w[ASCALE], t->w[ASUM], t->w[AF]};
     t->features = (struct qw_acts){t->w[FQ], t->w[FSCALE], t->w[FSUM], t->w[FF]};
+    t->work = (struct qw_layer_work){.cycle = t->w[CYCLE],
+                                     .x = t->w[X],
+                                     .y = t->w[Y],
+                                     .cs = t->w[CS],
+                                     .q = t->w[Q],
+                                     .qscale = t->w[QSCALE],
+                                     .ml = t->w[ML],
+                                     .po = t->w[PO],
+                                     .acts = t->acts,
+                                     .n_embd = t->m->hp.n_embd,
+                                     .n_ff = t->m->hp.n_ff,
+                                     .eps = t->m->hp.eps};
     t->control = qw_alloc((size_t)(QW_CYC_IDS + t->z.rows), sizeof(int32_t));
     t->best = qw_alloc((size_t)t->z.head_rows, 2 * sizeof(int32_t));
     return rc;

@@ -120,3 +120,7 @@ EXTRA_DIST += tests/cli/hostile.sh
 check_PROGRAMS += tests/test_adapt
 TESTS += tests/test_adapt
 tests_test_adapt_SOURCES = tests/test_adapt.c tests/check.h
+check_PROGRAMS += tests/test_mtp
+TESTS += tests/test_mtp
+tests_test_mtp_SOURCES = tests/test_mtp.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
+EXTRA_DIST += tests/oracle/mtp.py

@@ -78,9 +78,10 @@ void net_open(struct net *n, const char *path, const struct net_opts *o)
                                        .prefill = o->prefill,
                                        .kv_bits = o->kv_bits,
                                        .all_logits = o->all_logits,
-                                       .verify = o->verify};
+                                       .verify = o->verify,
+                                       .hidden = o->mtp};
     OK(qw_gguf_open(&n->file, path, &err));
-    OK(qw_model_plan(&n->model, n->file, net_dev()->max_alloc, false, &err));
+    OK(qw_model_plan(&n->model, n->file, net_dev()->max_alloc, o->mtp, &err));
     OK(qw_model_load(n->model, net_dev(), false, &err));
     OK(qw_target_open(&n->t, n->model, program_for(&n->model->hp, o), &p, &err));
     n->n_vocab = n->model->hp.n_vocab;

@@ -25,6 +25,7 @@ struct net {
 struct net_opts {
     int kv_bits, context, prefill;
     bool gpu_shape, all_logits;
+    bool mtp;   /* with the MTP block and the hidden rows it reads */
     int verify; /* rows of the widest verify step */
 };
 

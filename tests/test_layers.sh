@@ -25,7 +25,7 @@ result() {
 layers='
 host base options gguf quant hparams tok chat sample save hash
 device dev kern plan ops pack weights cl_sources cycle commit config
-engine model draft state target drafter dflash ngram mtp script adapt spec engine session generate qwenrun
+engine model draft state layer target drafter dflash ngram mtp script adapt spec engine session generate qwenrun
 commands main cmd http api
 '
 
