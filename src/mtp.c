@@ -309,8 +309,11 @@ static int record(struct mtp *f, struct qw_err *err)
 
 /* ---- running ---- */
 
-static int observe(struct qw_drafter *base, int rows, struct qw_err *err)
+static int observe(struct qw_drafter *base, int rows, int pos, bool later,
+                   struct qw_err *err)
 {
+    (void)pos;
+    (void)later; /* the hidden rows are gone after the next step */
     struct mtp *f = (struct mtp *)base;
     return qw_plan_run(rows <= f->z.few ? &f->catch_few : &f->catch_many, err);
 }

@@ -66,7 +66,7 @@ static void feed(struct drafting *g, const int32_t *id, int count, int chunk)
     for (int at = 0, rows; at < count; at += rows) {
         rows = count - at < chunk ? count - at : chunk;
         OK(qw_target_forward(g->n.t, id + at, rows, false, &err));
-        OK(g->d->ops->observe(g->d, rows, &err));
+        OK(g->d->ops->observe(g->d, rows, 0, false, &err));
         OK(qw_target_wait(g->n.t, &err));
     }
 }
@@ -316,7 +316,7 @@ static void reject(struct drafting *g, const int32_t *id, int k, int a)
     for (int i = 0; i < k; i++)
         draft[i] = i < a ? id[pos + 1 + i] : (id[pos + 1 + i] + 1 + i) % VOCAB;
     net_verify(&g->n, id[pos], draft, k, a + 1, NULL);
-    OK(g->d->ops->observe(g->d, k + 1, &err));
+    OK(g->d->ops->observe(g->d, k + 1, 0, false, &err));
 }
 
 static void rejections(void)
