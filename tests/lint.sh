@@ -82,7 +82,7 @@ manual() (
 scripts() (
     cd "$source" || return 1
     # shellcheck disable=SC2046 # no blanks in our names
-    shellcheck -x -s sh -S warning quickstart autogen.sh \
+    shellcheck -x -s sh -S warning quickstart autogen.sh tools/xe2-check \
         $(find cl tests tools bench -name '*.sh' | sort) && shellcheck -S warning .ci/run
 )
 

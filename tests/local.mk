@@ -23,7 +23,7 @@ SH_LOG_COMPILER = sh
 TEST_EXTENSIONS = .sh
 EXTRA_DIST += tests/lsan.supp tests/lint.sh tests/cppcheck.supp tests/skips.txt tests/summary.sh
 clean-local:
-	rm -rf pocl-cache
+	rm -rf pocl-cache xe2-check.dir
 TESTS += tests/test_layers.sh
 EXTRA_DIST += tests/test_layers.sh
 check_PROGRAMS += tests/test_gguf
@@ -82,6 +82,14 @@ if !SANITIZE
 TESTS += tests/oclgrind.sh
 endif
 EXTRA_DIST += tests/oclgrind.sh tests/mutants.sh
+# the kernels through the compiler of a card that is not here; both builds share them
+if !SANITIZE
+TESTS += tests/test_xe2_check.sh
+endif
+EXTRA_DIST += tools/xe2-check tests/test_xe2_check.sh tests/check_xe2.sh docs/xe2.md
+check-xe2:
+	@srcdir='$(srcdir)' $(SHELL) '$(srcdir)/tests/check_xe2.sh' xe2-check.dir
+.PHONY: check-xe2
 # Too slow for every `make check`: each of these takes minutes.
 LONG_TESTS = tests/mutants.sh
 check-long: $(check_PROGRAMS)
