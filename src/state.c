@@ -28,9 +28,13 @@ int qw_state_plan(struct qw_state_sizes *s, const struct qw_hparams *hp,
     s->page_positions = (int)(blocks < all ? blocks : all) * QW_ATTN_BLOCK;
     s->n_pages = (context + s->page_positions - 1) / s->page_positions;
     s->page_bytes = qw_kv_page_bytes(a, kv_bits, s->page_positions);
+    /* the last page ends with the context: attention has no blocks beyond it */
+    const int last = context - (s->n_pages - 1) * s->page_positions;
+    const uint64_t cache =
+        s->page_bytes * (uint64_t)(s->n_pages - 1) + qw_kv_page_bytes(a, kv_bits, last);
     for (int i = 0; i < hp->n_layer; i++)
         if (hp->full[i]) {
-            s->kv += 2 * s->page_bytes * (uint64_t)s->n_pages;
+            s->kv += 2 * cache;
         } else {
             s->gdn += S + tape;
             s->conv += ring;
@@ -65,10 +69,12 @@ int qw_state_open(struct qw_state **out, struct qw_dev *dev, const struct qw_hpa
         for (int p = 0; rc == QW_OK && hp->full[i] && p < z.n_pages; p++) {
             struct qw_kv_page *g = &s->page[i * z.n_pages + p];
             g->p0 = p * z.page_positions;
-            g->p1 = g->p0 + z.page_positions;
-            rc = qw_dev_buffer(dev, z.page_bytes, "K cache", &g->k, err);
+            g->p1 =
+                g->p0 + z.page_positions < context ? g->p0 + z.page_positions : context;
+            const uint64_t bytes = qw_kv_page_bytes(a, kv_bits, g->p1 - g->p0);
+            rc = qw_dev_buffer(dev, bytes, "K cache", &g->k, err);
             if (rc == QW_OK)
-                rc = qw_dev_buffer(dev, z.page_bytes, "V cache", &g->v, err);
+                rc = qw_dev_buffer(dev, bytes, "V cache", &g->v, err);
         }
         if (rc == QW_OK && !hp->full[i])
             rc = qw_dev_buffer(dev, s->s_bytes, "GDN state", &s->S[i], err);

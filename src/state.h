@@ -25,7 +25,7 @@ struct qw_state {
 /* What a session's state will take, by part; no device touched. */
 struct qw_state_sizes {
     int page_positions, n_pages;
-    uint64_t page_bytes;                      /* of one K or V page */
+    uint64_t page_bytes; /* of one K or V page; the last may be less */
     uint64_t s_bytes, ring_bytes, tape_bytes; /* of one GDN layer */
     uint64_t kv, gdn, conv;                   /* totals over layers; gdn: S and tape */
 };
