@@ -10,6 +10,44 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+struct qw_hash {
+    EVP_MD_CTX *ctx;
+    bool ok;
+};
+
+struct qw_hash *qw_hash_open(void)
+{
+    struct qw_hash *h = qw_alloc(1, sizeof(*h));
+    h->ctx = EVP_MD_CTX_new();
+    h->ok = h->ctx != NULL && EVP_DigestInit_ex(h->ctx, EVP_sha256(), NULL) == 1;
+    return h;
+}
+
+void qw_hash_add(struct qw_hash *h, const void *data, size_t bytes)
+{
+    h->ok = h->ok && (bytes == 0 || EVP_DigestUpdate(h->ctx, data, bytes) == 1);
+}
+
+bool qw_hash_end(struct qw_hash *h, unsigned char md[QW_HASH_BYTES])
+{
+    unsigned char all[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    const bool ok =
+        h->ok && EVP_DigestFinal_ex(h->ctx, all, &len) == 1 && len == QW_HASH_BYTES;
+    memset(md, 0, QW_HASH_BYTES);
+    if (ok)
+        memcpy(md, all, QW_HASH_BYTES);
+    EVP_MD_CTX_free(h->ctx);
+    free(h);
+    return ok;
+}
+
+void qw_hash_hex(const unsigned char md[QW_HASH_BYTES], char hex[65])
+{
+    for (int i = 0; i < QW_HASH_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", md[i]);
+}
+
 enum { KEEP = 64 /* hashes a cache file holds; the oldest is dropped */ };
 
 /* What a file is known by; a line of the cache is this, a blank and the hash. */
@@ -79,18 +117,15 @@ static void remember(const char *cache, const char *key, const char *hex)
 static bool digest(int fd, char hex[65])
 {
     enum { CHUNK = 1 << 20 };
-    unsigned char *chunk = qw_alloc(CHUNK, 1), md[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
+    unsigned char *chunk = qw_alloc(CHUNK, 1), md[QW_HASH_BYTES];
     ssize_t n;
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool ok = ctx != NULL && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
-    while (ok && ((n = read(fd, chunk, CHUNK)) > 0 || (n < 0 && errno == EINTR)))
+    struct qw_hash *h = qw_hash_open();
+    while ((n = read(fd, chunk, CHUNK)) > 0 || (n < 0 && errno == EINTR))
         if (n > 0)
-            ok = EVP_DigestUpdate(ctx, chunk, (size_t)n) == 1;
-    ok = ok && n == 0 && EVP_DigestFinal_ex(ctx, md, &len) == 1 && len == 32;
-    for (unsigned i = 0; ok && i < len; i++)
-        snprintf(hex + 2 * i, 3, "%02x", md[i]);
-    EVP_MD_CTX_free(ctx);
+            qw_hash_add(h, chunk, (size_t)n);
+    const bool ok = qw_hash_end(h, md) && n == 0;
+    if (ok)
+        qw_hash_hex(md, hex);
     free(chunk);
     return ok;
 }

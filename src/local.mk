@@ -42,3 +42,7 @@ src_libqwenrun_a_SOURCES += \
 # drafters
 src_libqwenrun_a_SOURCES += src/hparams_draft.c src/hparams_draft.h src/draft_model.c src/draft_model.h
 src_libqwenrun_a_SOURCES += src/layer.c src/layer.h src/mtp.c src/mtp.h
+
+# sessions on disk
+src_libqwenrun_a_SOURCES += \
+	src/save.c src/save_read.c src/save.h src/save_format.h
