@@ -376,6 +376,13 @@ int qw_dev_read(struct qw_dev *d, cl_mem buf, uint64_t at, void *dst, uint64_t s
     return rc == CL_SUCCESS ? QW_OK : qw_dev_fail(err, rc, "clEnqueueReadBuffer");
 }
 
+int qw_dev_copy(struct qw_dev *d, cl_mem dst, uint64_t to, cl_mem src, uint64_t from,
+                uint64_t size, struct qw_err *err)
+{
+    cl_int rc = clEnqueueCopyBuffer(d->queue, src, dst, from, to, size, 0, NULL, NULL);
+    return rc == CL_SUCCESS ? QW_OK : qw_dev_fail(err, rc, "clEnqueueCopyBuffer");
+}
+
 int qw_dev_read_later(struct qw_dev *d, cl_mem buf, uint64_t at, void *dst, uint64_t size,
                       cl_event *done, struct qw_err *err)
 {

@@ -50,7 +50,10 @@ int qw_dev_write(struct qw_dev *d, cl_mem buf, uint64_t at, const void *src,
                  uint64_t size, bool wait, struct qw_err *err);
 int qw_dev_read(struct qw_dev *d, cl_mem buf, uint64_t at, void *dst, uint64_t size,
                 struct qw_err *err); /* waits */
-/* The same without waiting: dst is filled once *done has been waited for. */
+/* Between buffers that do not overlap; enqueued only. */
+int qw_dev_copy(struct qw_dev *d, cl_mem dst, uint64_t to, cl_mem src, uint64_t from,
+                uint64_t size, struct qw_err *err);
+/* As qw_dev_read, without waiting: dst is filled once *done has been waited for. */
 int qw_dev_read_later(struct qw_dev *d, cl_mem buf, uint64_t at, void *dst, uint64_t size,
                       cl_event *done, struct qw_err *err);
 int qw_dev_wait(struct qw_dev *d, cl_event done, struct qw_err *err); /* and release */

@@ -45,4 +45,5 @@ src_libqwenrun_a_SOURCES += src/layer.c src/layer.h src/mtp.c src/mtp.h
 
 # sessions on disk
 src_libqwenrun_a_SOURCES += \
-	src/save.c src/save_read.c src/save.h src/save_format.h
+	src/save.c src/save_read.c src/save.h src/save_format.h \
+	src/state_kv.c src/state_kv.h src/state_io.c src/state_io.h

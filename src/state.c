@@ -56,6 +56,8 @@ int qw_state_open(struct qw_state **out, struct qw_dev *dev, const struct qw_hpa
     s->n_layer = hp->n_layer;
     s->context = context;
     s->kv_bits = kv_bits;
+    s->attn = *a;
+    s->taps = hp->ssm_conv;
     s->page_positions = z.page_positions;
     s->n_pages = z.n_pages;
     s->page = qw_alloc(n * (size_t)z.n_pages, sizeof(*s->page));

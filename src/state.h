@@ -14,6 +14,8 @@ struct qw_state {
     struct qw_dev *dev;
     int n_layer, context; /* context: positions, a multiple of QW_ATTN_BLOCK */
     int kv_bits;
+    struct qw_attn_shape attn; /* of the cache: KV heads and head size */
+    int taps;                  /* of the convolution: it reads taps - 1 rows back */
     int page_positions, n_pages;
     struct qw_kv_page *page; /* [n_layer][n_pages]; unused rows for GDN layers */
     cl_mem *S, *ring, *tape; /* [n_layer]; NULL for full-attention layers */

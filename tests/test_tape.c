@@ -1,21 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /* The tape contract, in whole networks: verify steps of every width in which every number
  * of drafted tokens is kept, at positions all over a context, must leave a timeline whose
- * logits are those of decoding one by one, bit for bit. */
+ * logits are those of decoding one by one, bit for bit, and whose settled state has the
+ * same digest. */
 
 #include "net_util.h"
 
 #include "cycle.h"
+#include "state_io.h"
 
 enum { CONTEXT = 384, WIDEST = QW_MAX_DRAFT + 1, SEED = 40961 };
 
 struct timeline {
     struct net net;
     int32_t id[CONTEXT];
-    float *want; /* [CONTEXT][n_vocab], one by one */
+    float *want;        /* [CONTEXT][n_vocab], one by one */
+    char (*digest)[65]; /* [CONTEXT + 1], of the state at each position, one by one */
     unsigned long long seed;
     const char *label;
 };
+
+static void digest_now(struct timeline *l, char hex[65])
+{
+    OK(qw_state_digest(qw_target_state(l->net.t), hex, &err));
+}
+
+/* Settle; the state must be that of decoding one by one. */
+static bool settled(struct timeline *l, int rows, int keep)
+{
+    const int pos = qw_target_state(l->net.t)->pos;
+    char got[65];
+    OK(qw_target_settle(l->net.t, &err));
+    digest_now(l, got);
+    const bool same = strcmp(got, l->digest[pos]) == 0;
+    CHECK(same, "%s: state at %d, after %d rows of which %d stayed", l->label, pos, rows,
+          keep);
+    return same;
+}
 
 static void open_timeline(struct timeline *l, const char *label, const char *path,
                           int kv_bits, bool gpu_shape)
@@ -32,13 +53,19 @@ static void open_timeline(struct timeline *l, const char *label, const char *pat
     for (int i = 0; i < CONTEXT; i++)
         l->id[i] = (int32_t)(check_rand(&l->seed) % (unsigned long long)l->net.n_vocab);
     l->want = qw_alloc((size_t)CONTEXT * (size_t)l->net.n_vocab, sizeof(float));
-    net_feed(&l->net, l->id, CONTEXT, 1, l->want);
+    l->digest = qw_alloc(CONTEXT + 1, sizeof(*l->digest));
+    for (int i = 0; i < CONTEXT; i++) {
+        digest_now(l, l->digest[i]);
+        net_feed(&l->net, l->id + i, 1, 1, l->want + (size_t)i * (size_t)l->net.n_vocab);
+    }
+    digest_now(l, l->digest[CONTEXT]);
     net_reset(&l->net);
 }
 
 static void close_timeline(struct timeline *l)
 {
     free(l->want);
+    free(l->digest);
     net_close(&l->net);
 }
 
@@ -64,14 +91,15 @@ static bool step(struct timeline *l, int rows, int keep)
     return same;
 }
 
-/* Every (rows, kept), each twice in a row, with plain steps, settling and prefill between
- * some of them; the whole from a random place when the context is used up. */
-static void contract(struct timeline *l)
+/* Every (rows, kept), or up to 8 rows and some of the wider ones, each twice in a row,
+ * with plain steps, settling and prefill between some of them; the whole from a random
+ * place when the context is used up. */
+static void contract(struct timeline *l, bool every)
 {
     struct qw_state *s = qw_target_state(l->net.t);
-    for (int rows = 1; rows <= WIDEST; rows += rows < 9 ? 1 : 7)
-        for (int keep = 1; keep <= rows; keep += rows < 9 ? 1 : 5) {
-            if (s->pos + 2 * WIDEST + 8 > CONTEXT) {
+    for (int rows = 1; rows <= WIDEST; rows += every || rows < 8 ? 1 : 8)
+        for (int keep = 1; keep <= rows; keep += every || rows < 9 ? 1 : 5) {
+            if (s->pos + 3 * WIDEST + 8 > CONTEXT) {
                 net_reset(&l->net);
                 net_feed(&l->net, l->id, 1 + (int)(check_rand(&l->seed) % 140), 64, NULL);
             }
@@ -79,8 +107,10 @@ static void contract(struct timeline *l)
                 return;
             if (keep == 1) /* certain rows after a refused draft */
                 net_feed(&l->net, l->id + s->pos, 1 + rows % 3, 64, NULL);
-            if (keep == rows)
-                OK(qw_target_settle(l->net.t, &err));
+            if ((rows + keep) % 2 == 0 && !step(l, rows, keep)) /* and a settled start */
+                return;
+            if (!settled(l, rows, keep))
+                return;
         }
 }
 
@@ -88,7 +118,7 @@ static void run(const char *label, const char *path, int kv_bits, bool gpu_shape
 {
     struct timeline l;
     open_timeline(&l, label, path, kv_bits, gpu_shape);
-    contract(&l);
+    contract(&l, kv_bits == 16 && !gpu_shape);
     close_timeline(&l);
 }
 
@@ -109,9 +139,14 @@ static void q8_cache(void)
     shipped("Q8_0 cache", 8, false);
 }
 
+static void f32_cache(void)
+{
+    shipped("F32 cache", 32, false);
+}
+
 static void gpu_shape(void)
 {
     shipped("GPU shape", 16, true);
 }
 
-QW_TESTS(T(f16_cache), T(q8_cache), T(gpu_shape))
+QW_TESTS(T(f16_cache), T(q8_cache), T(f32_cache), T(gpu_shape))
