@@ -303,8 +303,9 @@ static int attn_rows(struct qw_plan *p, const struct qw_attn_shape *s, cl_mem q,
 {
     const size_t group = attn_kern(p, s)->cpu_shape ? 1 : QW_ATTN_BLOCK;
     const int causal = s->causal;
+    const int end = g->p1 / QW_ATTN_BLOCK < s->blocks ? g->p1 / QW_ATTN_BLOCK : s->blocks;
     const size_t local[] = {group, 1, 1};
-    const size_t global[] = {group * (size_t)((g->p1 - g->p0) / QW_ATTN_BLOCK),
+    const size_t global[] = {group * (size_t)(end - g->p0 / QW_ATTN_BLOCK),
                              (size_t)s->kv_heads, (size_t)n};
     const cl_uint off = kv_bits == 8 ? (cl_uint)qw_kv_scales_at(s, g->p1 - g->p0) : 0;
     const float root = 1.0f / sqrtf((float)s->hd);

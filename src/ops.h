@@ -60,7 +60,7 @@ struct qw_acts {
 };
 
 /* One page of a layer's KV cache: places [p0, p1) of its ring in a buffer for K and one
- * for V. */
+ * for V. The last page may have room beyond the ring's end, which is never used. */
 struct qw_kv_page {
     cl_mem k, v;
     int p0, p1;

@@ -2,6 +2,7 @@
 /* What must not change a bit of the logits: how ids are cut into steps, how many rows a
  * step is made for, the launch shape, what ran in the session before. */
 
+#include "cycle.h"
 #include "net_util.h"
 
 enum { ROWS = 129, CONTEXT = 256 };
@@ -223,5 +224,44 @@ static void shipped_q8_cache(void)
     shipped(8);
 }
 
+/* Caches in pages that the context does not fill, as where the largest buffer is small:
+ * the bits of one page. */
+static void pages_of(const char *path, int kv_bits, bool gpu_shape)
+{
+    enum { N = CONTEXT, CHUNK = 8 };
+    struct qw_dev *dev = net_dev();
+    const uint64_t largest = dev->max_alloc;
+    struct subject s = {.label = "pages", .path = path};
+    float *rows[2];
+    for (int i = 0; i < 2; i++) {
+        struct net n;
+        struct net_opts o = opts(kv_bits, gpu_shape, CHUNK);
+        o.context = 4 * QW_ATTN_BLOCK;
+        if (i == 1) /* three blocks of 128 positions of 2 heads of 64 */
+            dev->max_alloc =
+                (uint64_t)QW_ATTN_BLOCK * 2 * 64 * (uint64_t)kv_bits / 8 * 7 / 2;
+        net_open(&n, path, &o);
+        dev->max_alloc = largest;
+        CHECK(qw_target_state(n.t)->n_pages == i + 1, "%d pages",
+              qw_target_state(n.t)->n_pages);
+        s.n_vocab = n.n_vocab;
+        fill_ids(&s);
+        rows[i] = rows_of(&s, N);
+        net_feed(&n, s.id, N, CHUNK, rows[i]);
+        net_close(&n);
+    }
+    check_rows(&s, gpu_shape ? "gpu" : "cpu", rows[1], rows[0], N);
+    free(rows[0]);
+    free(rows[1]);
+}
+
+static void pages(void)
+{
+    char *path = oracle_file("F32");
+    pages_of(path, 16, false);
+    pages_of(path, 32, true);
+    free(path);
+}
+
 QW_TESTS(T(f32_f16_cache), T(f32_q8_cache), T(f32_f32_cache), T(q8_0_f16_cache),
-         T(q8_0_q8_cache), T(shipped_f16_cache), T(shipped_q8_cache))
+         T(q8_0_q8_cache), T(shipped_f16_cache), T(shipped_q8_cache), T(pages))
