@@ -384,6 +384,13 @@ static void rewind_dflash(struct qw_drafter *base, size_t pos)
     qw_target_tap_row(base->target, 0);
 }
 
+cl_mem qw_dflash_logits(const struct qw_drafter *d, int *ld)
+{
+    const struct dflash *f = (const struct dflash *)d;
+    *ld = head_of(f->m, f->target)->cols;
+    return f->b[LOGITS];
+}
+
 /* ---- open and close ---- */
 
 static void close_dflash(struct qw_drafter *base)

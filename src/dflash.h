@@ -21,4 +21,7 @@ int qw_dflash_bytes(uint64_t *bytes, const struct qw_draft_model *m,
 int qw_dflash_open(struct qw_drafter **out, const struct qw_draft_model *m,
                    const struct qw_model *target, struct qw_target *t,
                    const struct qw_dflash_params *p, struct qw_err *err);
+/* For tests and scoring: logits [n_max][*ld] of the last proposal, row i those of the
+ * token drafted i-th; NULL where none are written (p_min = 0). */
+cl_mem qw_dflash_logits(const struct qw_drafter *d, int *ld);
 #endif

@@ -140,3 +140,8 @@ tests_test_save_SOURCES = tests/test_save.c tests/check.h
 tests_test_state_SOURCES = tests/test_state.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
 tests_fuzz_replay_save_SOURCES = tests/fuzz/fuzz_save.c tests/fuzz/replay.c
 EXTRA_DIST += tests/fuzz/corpus/save
+check_PROGRAMS += tests/test_dflash
+TESTS += tests/test_dflash
+tests_test_dflash_SOURCES = tests/test_dflash.c tests/draft_util.c tests/draft_util.h tests/net_util.c \
+	tests/net_util.h tests/ggufw.h tests/check.h
+EXTRA_DIST += tests/golden/drafts.json tests/oracle/draft.py

@@ -53,23 +53,28 @@ struct qw_dev *net_dev(void)
     return device;
 }
 
-static struct qw_kern *program_for(const struct qw_hparams *hp, const struct net_opts *o)
+struct qw_kern *net_program(const struct qw_kern_params *want)
 {
-    const struct qw_kern_params want = {.dk = hp->ssm_dk,
-                                        .taps = hp->ssm_conv,
-                                        .hd = hp->head_dim,
-                                        .kv_bits = o->kv_bits,
-                                        .cpu_shape = !o->gpu_shape};
     for (int i = 0; i < n_programs; i++) {
         const struct qw_kern_params *p = &programs[i].params;
-        if (p->dk == want.dk && p->taps == want.taps && p->hd == want.hd &&
-            p->kv_bits == want.kv_bits && p->cpu_shape == want.cpu_shape)
+        if (p->dk == want->dk && p->taps == want->taps && p->hd == want->hd &&
+            p->kv_bits == want->kv_bits && p->cpu_shape == want->cpu_shape &&
+            p->attn_only == want->attn_only)
             return programs[i].kern;
     }
     MUST(n_programs < MAX_PROGRAMS, "too many kernel programs");
-    programs[n_programs].params = want;
-    OK(qw_kern_open(&programs[n_programs].kern, net_dev(), &want, &err));
+    programs[n_programs].params = *want;
+    OK(qw_kern_open(&programs[n_programs].kern, net_dev(), want, &err));
     return programs[n_programs++].kern;
+}
+
+static struct qw_kern *program_for(const struct qw_hparams *hp, const struct net_opts *o)
+{
+    return net_program(&(struct qw_kern_params){.dk = hp->ssm_dk,
+                                                .taps = hp->ssm_conv,
+                                                .hd = hp->head_dim,
+                                                .kv_bits = o->kv_bits,
+                                                .cpu_shape = !o->gpu_shape});
 }
 
 void net_open(struct net *n, const char *path, const struct net_opts *o)
@@ -79,7 +84,10 @@ void net_open(struct net *n, const char *path, const struct net_opts *o)
                                        .kv_bits = o->kv_bits,
                                        .all_logits = o->all_logits,
                                        .verify = o->verify,
-                                       .hidden = o->mtp};
+                                       .hidden = o->mtp,
+                                       .tap = o->tap,
+                                       .n_taps = o->n_taps,
+                                       .tap_want = o->tap_want};
     OK(qw_gguf_open(&n->file, path, &err));
     OK(qw_model_plan(&n->model, n->file, net_dev()->max_alloc, o->mtp, &err));
     OK(qw_model_load(n->model, net_dev(), false, &err));

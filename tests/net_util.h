@@ -27,6 +27,8 @@ struct net_opts {
     bool gpu_shape, all_logits;
     bool mtp;   /* with the MTP block and the hidden rows it reads */
     int verify; /* rows of the widest verify step */
+    const int *tap; /* as in struct qw_target_params */
+    int n_taps, tap_want;
 };
 
 /* One device and one kernel program per (head sizes, cache type, shape) serve all
@@ -34,6 +36,7 @@ struct net_opts {
 void net_open(struct net *n, const char *path, const struct net_opts *o);
 void net_close(struct net *n);
 struct qw_dev *net_dev(void);
+struct qw_kern *net_program(const struct qw_kern_params *want); /* opened once */
 
 void net_reset(struct net *n);
 /* Feed count ids, chunk at a time; logits: NULL, or [count][n_vocab] of all_logits
