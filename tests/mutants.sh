@@ -75,6 +75,14 @@ generic/norm.cl|--small norm|s/(float)n + eps/(float)n/
 generic/norm.cl|norm|s/b < n \/ 32; b += QW_ROW_WG/b < min(n \/ 32, QW_ROW_WG); b += QW_ROW_WG/
 generic/norm.cl|--small norm|s/row >= cycle\[QW_CYC_ROWS\]/row > cycle[QW_CYC_ROWS]/
 generic/norm.cl|--small norm|/for (int step/,/^    }/s/barrier(CLK_LOCAL_MEM_FENCE);//
+generic/norm.cl|--small norm_into|s/((size_t)row \* ld + col) \/ 32 + b;/(size_t)row * (ld \/ 32) + b;/
+generic/norm.cl|--small hidden|s/(pos - 1) % QW_HIDDEN_RING/pos % QW_HIDDEN_RING/
+generic/norm.cl|--small hidden|s/: pos > 0 ?/: pos > 1 ?/
+generic/norm.cl|--small hidden|s/x\[(size_t)(row - 1) \* n + i\]/x[(size_t)row * n + i]/
+generic/norm.cl|oclgrind hidden|s/ || row < rows - QW_HIDDEN_RING//
+generic/accept.cl|--small draft_steps|s/best\[1\] == 1 \&\& !(p_min/!(p_min/
+generic/accept.cl|--small draft_steps|s/prob\[0\] < p_min/prob[0] < 2.0f * p_min/
+generic/accept.cl|--small draft_steps|s/    step\[QW_CYC_POS\]++;//
 generic/swiglu.cl|--small swiglu|s/qw_silu16(vload16(1, g)) \* vload16(1, u)/qw_silu16(vload16(1, u)) * vload16(1, g)/
 generic/swiglu.cl|swiglu|s/ || b >= n \/ 32//
 common.clh|--small argmax|s/as_uint(v + 0.0f)/as_uint(v)/

@@ -26,4 +26,8 @@ void attn_not_finite(void);
 void attn_draft(void);
 void attn_seen(void);
 void ring(void);
+/* test_kernels_draft.c */
+void norm_into(void);
+void hidden(void);
+void draft_steps(void);
 #endif

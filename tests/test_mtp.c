@@ -259,7 +259,7 @@ static void splits(void)
     enum { N = 150, HALF = 40 };
     static const int chunk[] = {1, 2, 3, 4, 5, 31, 32, 33, 64};
     struct drafting g;
-    struct proposal first, p;
+    struct proposal first = {.n = 0}, p;
     int32_t id[N + 1];
     net_oracle_ids(id, N + 1);
     for (int shape = 0; shape < 2; shape++) {
@@ -367,7 +367,7 @@ static char *agreeing(void)
                       *enorm = net_image_find(&m, "blk.8.nextn.enorm.weight"),
                       *norm = net_image_find(&m, "blk.8.nextn.shared_head_norm.weight"),
                       *out = net_image_find(&m, "output_norm.weight");
-    float *e = (float *)embed->data, *x = (float *)eh->data, *w = (float *)enorm->data;
+    float *e = (void *)embed->data, *x = (void *)eh->data, *w = (void *)enorm->data;
     for (size_t i = 0; i < (size_t)VOCAB * EMBD; i++)
         e[i] *= 12.0f;
     for (int r = 0; r < EMBD; r++) {
