@@ -451,10 +451,30 @@ static int record(struct dflash *f, struct qw_err *err)
     return rc == QW_OK ? emit_block(f, err) : rc;
 }
 
+static int settle(struct qw_drafter *base, struct qw_err *err)
+{
+    return inject_waiting((struct dflash *)base, err);
+}
+
+static struct qw_draft_part *parts(struct qw_drafter *base, int pos, int *n)
+{
+    const struct dflash *f = (const struct dflash *)base;
+    struct qw_draft_part *p = qw_alloc((size_t)f->m->hp.n_layer, sizeof(*p));
+    *n = f->m->hp.n_layer;
+    for (int i = 0; i < *n; i++) {
+        snprintf(p[i].name, sizeof(p[i].name), "dflash.kv.%d", i);
+        p[i].span = qw_layer_cache_span(&f->cache[i],
+                                        &f->z.group[f->m->hp.sliding[i]].shape, pos);
+    }
+    return p;
+}
+
 static const struct qw_drafter_ops ops = {.name = "dflash",
                                           .observe = observe,
                                           .propose = propose,
                                           .rewind = rewind_dflash,
+                                          .parts = parts,
+                                          .settle = settle,
                                           .close = close_dflash};
 
 int qw_dflash_open(struct qw_drafter **out, const struct qw_draft_model *m,

@@ -6,11 +6,18 @@
 #define QW_DRAFTER_H
 
 #include "qwenrun.h"
+#include "state_kv.h"
 #include "target.h"
 
 struct qw_drafter;
-struct qw_save_reader;
-struct qw_save_writer;
+/* A layer's keys and values (span.page not NULL), or bytes of a buffer. The span must
+ * stay valid as long as the drafter. */
+struct qw_draft_part {
+    char name[32];
+    struct qw_kv_span span;
+    cl_mem buf;
+    uint64_t at, bytes;
+};
 
 struct qw_drafter_ops {
     const char *name;
@@ -28,15 +35,12 @@ struct qw_drafter_ops {
     /* Everything behind position pos is forgotten (0: an empty timeline). NULL: indexed
      * by position, nothing to do. */
     void (*rewind)(struct qw_drafter *d, size_t pos);
-    /* What it keeps of the committed positions [0, pos), a settled timeline: sections
-     * "draft..." of a session file, and back (apply false: only whether they fit); into
-     * a drafter of the same kind. NULL: nothing is kept. */
-    int (*save)(const struct qw_drafter *d, int pos, struct qw_save_writer *w,
-                struct qw_err *err);
-    int (*load)(struct qw_drafter *d, int pos, const struct qw_save_reader *r, bool apply,
-                struct qw_err *err);
-    int (*copy)(struct qw_drafter *to, const struct qw_drafter *from, int pos,
-                struct qw_err *err);
+    /* What it keeps of the committed positions [0, pos), all of it on the device: *n
+     * parts, the array to be freed. NULL: nothing is kept. */
+    struct qw_draft_part *(*parts)(struct qw_drafter *d, int pos, int *n);
+    /* Enqueue what still waits to be taken in, so that the parts are whole. NULL: none.
+     */
+    int (*settle)(struct qw_drafter *d, struct qw_err *err);
     void (*close)(struct qw_drafter *d);
 };
 

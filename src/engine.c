@@ -360,12 +360,12 @@ static json_t *options_in_force(const struct qw_options *o)
 
 json_t *qw_engine_identity(struct qw_engine *e, bool sha256)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "version",
-                     PACKAGE_VERSION, "commit", QW_COMMIT, "device",
-                     e->dev ? e->dev->name : "", "driver", e->dev ? e->dev->driver : "",
-                     "platform", e->dev ? e->dev->platform_name : "", "kernels",
-                     kernel_table(e), "target_sha256", target_hash(e, sha256),
-                     "draft_sha256", draft_hash(e, sha256), "options", options_in_force(e->opt));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "version", PACKAGE_VERSION,
+        "commit", QW_COMMIT, "device", e->dev ? e->dev->name : "", "driver",
+        e->dev ? e->dev->driver : "", "platform", e->dev ? e->dev->platform_name : "",
+        "kernels", kernel_table(e), "target_sha256", target_hash(e, sha256),
+        "draft_sha256", draft_hash(e, sha256), "options", options_in_force(e->opt));
 }
 
 static void add_device(void *arg, const struct qw_dev_desc *d)

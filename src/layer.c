@@ -48,6 +48,20 @@ int qw_layer_cache_open(struct qw_layer_cache *c, struct qw_dev *dev, const char
     return rc;
 }
 
+struct qw_kv_span qw_layer_cache_span(const struct qw_layer_cache *c,
+                                      const struct qw_attn_shape *s, int pos)
+{
+    return (struct qw_kv_span){.kv_heads = s->kv_heads,
+                               .hd = s->hd,
+                               .kv_bits = c->kv_bits,
+                               .page = c->page,
+                               .n_pages = c->n_pages,
+                               .slots = s->blocks * QW_ATTN_BLOCK,
+                               .first =
+                                   s->window > 0 && pos > s->window ? pos - s->window : 0,
+                               .last = pos};
+}
+
 void qw_layer_cache_close(struct qw_layer_cache *c, struct qw_dev *dev)
 {
     for (int i = 0; c->page != NULL && i < c->n_pages; i++) {

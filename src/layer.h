@@ -5,6 +5,7 @@
 #define QW_LAYER_H
 
 #include "ops.h"
+#include "state_kv.h"
 
 /* The buffers a layer works in; the caller's. */
 struct qw_layer_work {
@@ -35,6 +36,9 @@ uint64_t qw_layer_cache_bytes(const struct qw_layer_cache *c);
  * what messages call them. */
 int qw_layer_cache_open(struct qw_layer_cache *c, struct qw_dev *dev, const char *k_name,
                         const char *v_name, struct qw_err *err);
+/* Positions of the cache that a row at pos may still see, as state_kv.h names them. */
+struct qw_kv_span qw_layer_cache_span(const struct qw_layer_cache *c,
+                                      const struct qw_attn_shape *s, int pos);
 void qw_layer_cache_close(struct qw_layer_cache *c, struct qw_dev *dev);
 
 /* x += ATTN(RMS(x)): keys and values of the rows go to the cache. The columns of *shape

@@ -363,8 +363,26 @@ static void close_mtp(struct qw_drafter *base)
     free(f);
 }
 
-static const struct qw_drafter_ops ops = {
-    .name = "mtp", .observe = observe, .propose = propose, .close = close_mtp};
+static struct qw_draft_part *parts(struct qw_drafter *base, int pos, int *n)
+{
+    const struct mtp *f = (const struct mtp *)base;
+    const uint64_t row = 4 * u(f->m->hp.n_embd);
+    struct qw_draft_part *p = qw_alloc(2, sizeof(*p));
+    *n = pos > 0 ? 2 : 1;
+    snprintf(p[0].name, sizeof(p[0].name), "mtp.kv");
+    p[0].span = qw_layer_cache_span(&f->cache, &f->z.shape, pos);
+    snprintf(p[1].name, sizeof(p[1].name), "mtp.hidden");
+    p[1].buf = f->b[RING];
+    p[1].at = pos > 0 ? u((pos - 1) % QW_HIDDEN_RING) * row : 0;
+    p[1].bytes = row;
+    return p;
+}
+
+static const struct qw_drafter_ops ops = {.name = "mtp",
+                                          .observe = observe,
+                                          .propose = propose,
+                                          .parts = parts,
+                                          .close = close_mtp};
 
 static int open_buffers(struct mtp *f, struct qw_err *err)
 {

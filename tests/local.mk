@@ -132,8 +132,6 @@ check_PROGRAMS += tests/test_mtp
 TESTS += tests/test_mtp
 tests_test_mtp_SOURCES = tests/test_mtp.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
 EXTRA_DIST += tests/oracle/mtp.py
-check_PROGRAMS += tests/test_save tests/fuzz/replay_save
-TESTS += tests/test_save
 check_PROGRAMS += tests/test_save tests/test_state tests/fuzz/replay_save
 TESTS += tests/test_save tests/test_state
 tests_test_save_SOURCES = tests/test_save.c tests/check.h
@@ -145,3 +143,6 @@ TESTS += tests/test_dflash
 tests_test_dflash_SOURCES = tests/test_dflash.c tests/draft_util.c tests/draft_util.h tests/net_util.c \
 	tests/net_util.h tests/ggufw.h tests/check.h
 EXTRA_DIST += tests/golden/drafts.json tests/oracle/draft.py
+check_PROGRAMS += tests/test_session
+TESTS += tests/test_session
+tests_test_session_SOURCES = tests/test_session.c tests/check.h

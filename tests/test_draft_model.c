@@ -97,7 +97,8 @@ static void check_draft(const struct qw_gguf *g, const struct qw_draft_model *m)
         check_vector(g, l->ffn_norm, i, "ffn_norm.weight");
         check_vector(g, l->q_norm, i, "attn_q_norm.weight");
         check_vector(g, l->k_norm, i, "attn_k_norm.weight");
-        CHECK(l->kv.col[0] == 0 && l->kv.col[1] == m->hp.n_head_kv * m->hp.head_dim);
+        CHECK(l->kv.col[0] == l->q.cols &&
+              l->kv.col[1] == l->q.cols + m->hp.n_head_kv * m->hp.head_dim);
     }
 }
 
@@ -124,9 +125,13 @@ static void run_draft(const char *path, const struct qw_hparams *target, uint64_
         MAT(g, &m->head, -1, "output.weight");
     }
     CHECK((m->fc.part[0].n_slabs > 1) == (most > 0), "%d slabs", m->fc.part[0].n_slabs);
-    const int k = m->fc.K > m->hp.n_ff ? m->fc.K : m->hp.n_ff;
-    CHECK(m->max_k == k && m->max_cols == 2 * m->hp.n_ff, "%d, %d", m->max_k,
-          m->max_cols);
+    int k = m->hp.n_ff, cols = 2 * m->hp.n_ff; /* fc reads the target's features */
+    const int heads = m->hp.n_head * m->hp.head_dim;
+    const int qkv = heads + 2 * m->hp.n_head_kv * m->hp.head_dim;
+    k = heads > k ? heads : k;
+    k = m->hp.n_embd > k ? m->hp.n_embd : k;
+    cols = qkv > cols ? qkv : cols;
+    CHECK(m->max_k == k && m->max_cols == cols, "%d, %d", m->max_k, m->max_cols);
     qw_draft_model_close(m);
     qw_gguf_close(g);
     CHECK(dev->used == used && dev->n_buffers == buffers, "%d buffers are left",

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* draft_io.h - what a drafter keeps of a settled timeline, to a session file, from one,
+ * to another drafter of its kind. d NULL, or one that keeps nothing: nothing to do. */
+#ifndef QW_DRAFT_IO_H
+#define QW_DRAFT_IO_H
+
+#include "drafter.h"
+#include "save.h"
+
+/* Adds a section "draft.<part>" for each part. */
+int qw_draft_save(struct qw_drafter *d, int pos, struct qw_save_writer *w,
+                  struct qw_err *err);
+/* QW_EFILE where the file's parts have other sizes than this drafter's; apply false: only
+ * that check. A file without them (made without this drafter) leaves the drafter
+ * without history, which costs acceptance and nothing else: logged. */
+int qw_draft_load(struct qw_drafter *d, int pos, const struct qw_save_reader *r,
+                  bool apply, struct qw_err *err);
+/* Both made by the same parameters. Enqueues; the caller waits. */
+int qw_draft_copy(struct qw_drafter *to, struct qw_drafter *from, int pos,
+                  struct qw_err *err);
+#endif
