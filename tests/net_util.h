@@ -25,8 +25,8 @@ struct net {
 struct net_opts {
     int kv_bits, context, prefill;
     bool gpu_shape, all_logits;
-    bool mtp;   /* with the MTP block and the hidden rows it reads */
-    int verify; /* rows of the widest verify step */
+    bool mtp;       /* with the MTP block and the hidden rows it reads */
+    int verify;     /* rows of the widest verify step */
     const int *tap; /* as in struct qw_target_params */
     int n_taps, tap_want;
 };
