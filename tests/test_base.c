@@ -106,4 +106,27 @@ static void cut_file(void)
     free(path);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/* A program that loses memory ends with the status of tests/leaks.c. */
+static void leaks_are_found(void)
+{
+    int status;
+    fflush(stdout);
+    const pid_t child = fork();
+    MUST(child >= 0);
+    if (child == 0) {
+        MUST(freopen("/dev/null", "w", stderr) != NULL);
+        for (int i = 0; i < 100; i++) {
+            char *volatile lost = qw_alloc(1, (size_t)(100 + i));
+            lost[0] = 1;
+            lost = NULL;
+        }
+        exit(0);
+    }
+    MUST(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 23, "status %d", status);
+}
+QW_TESTS(T(safe_texts), T(zero_bytes), T(cut_texts), T(cut_file), T(leaks_are_found))
+#else
 QW_TESTS(T(safe_texts), T(zero_bytes), T(cut_texts), T(cut_file))
+#endif
