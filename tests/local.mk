@@ -82,7 +82,7 @@ TESTS += tests/test_invariance
 tests_test_invariance_SOURCES = tests/test_invariance.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
 check_PROGRAMS += tests/test_kernels
 TESTS += tests/test_kernels
-tests_test_kernels_SOURCES = tests/test_kernels.c tests/test_kernels_gdn.c tests/test_kernels_attn.c tests/test_kernels_draft.c \
+tests_test_kernels_SOURCES = tests/test_kernels.c tests/test_kernels_gdn.c tests/test_kernels_attn.c tests/test_kernels_draft.c tests/test_kernels_cycle.c \
 	tests/test_kernels.h tests/kern_util.c tests/kern_util.h tests/kern_ref.c tests/kern_ref.h tests/check.h
 # oclgrind cannot be loaded before a sanitizer, and looks at kernels, which both builds share
 if !SANITIZE

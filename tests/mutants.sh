@@ -87,6 +87,30 @@ generic/swiglu.cl|--small swiglu|s/qw_silu16(vload16(1, g)) \* vload16(1, u)/qw_
 generic/swiglu.cl|swiglu|s/ || b >= n \/ 32//
 common.clh|--small argmax|s/as_uint(v + 0.0f)/as_uint(v)/
 common.clh|argmax|s/a.y < b.y ? a : b/a.y > b.y ? a : b/
+generic/accept.cl|--small verify_begin|s/cycle\[QW_CYC_ROWS\] - 1));/cycle[QW_CYC_ROWS]));/
+generic/accept.cl|--small verify_begin|s/max(0, min(draft/(min(draft/
+generic/accept.cl|--small verify_begin|s/cycle\[QW_CYC_IDS + 1 + i\] =/cycle[QW_CYC_IDS + i] =/
+generic/accept.cl|--small verify_begin|s/    head\[QW_CYC_ROWS\] = k + 1;//
+generic/accept.cl|--small accepting|s/more = n + 1 < rows \&\& /more = /
+generic/accept.cl|--small accepting|s/more = n + 1 < rows /more = n + 2 < rows /
+generic/accept.cl|--small accepting|s/finite \&= best/finite = best/
+generic/accept.cl|--small accepting|s/= rows - 1;/= rows;/
+generic/accept.cl|--small accepting|s/cycle\[QW_CYC_POS\] + n;/cycle[QW_CYC_POS] + n - 1;/
+generic/accept.cl|--small accepting|s/QW_RES_IDS + n - 1\]/QW_RES_IDS]/
+generic/accept.cl|--small draft_end|s/(int)QW_MAX_DRAFT)/(int)QW_MAX_DRAFT + 1)/
+generic/accept.cl|--small draft_end|s/best\[2 \* n + 1\] == 1 \&\&/true \&\&/
+generic/accept.cl|--small draft_end|s/prob\[n\] < p_min/prob[n] < 0.5f * p_min/
+generic/accept.cl|--small draft_end|s/n < n_min ? 0 : n/n <= n_min ? 0 : n/
+generic/accept.cl|--small draft_end|s/n < n_min ? 0 : n/n/
+generic/norm.cl|--small tap|s/(cycle\[QW_CYC_TAP\] + row)/(size_t)row/
+generic/norm.cl|--small tap|s/ \* ld + col) \/ 32/ * ld) \/ 32/
+generic/norm.cl|--small tap|s/b >= n \/ 32)/b >= n \/ 32 - 1)/
+generic/argmax.cl|--small top10|s/enum { QW_TEN = 10 }/enum { QW_TEN = 9 }/
+generic/argmax.cl|--small top10|s/enum { QW_TEN = 10 }/enum { QW_TEN = 11 }/
+generic/argmax.cl|--small top10|s/zero += v \* 0.0f;//
+generic/argmax.cl|--small top10|s/zero += bad\[i\];//
+generic/argmax.cl|--small top10|s/v > mine\[at - 1\]/v < mine[at - 1]/
+generic/argmax.cl|--small top10|s/k < min((int)QW_TEN, n)/k < QW_TEN - 1/
 generic/argmax.cl|argmax|s/min(n, (chunk + 1)/min(n - 1, (chunk + 1)/
 generic/argmax.cl|argmax|s/i < chunks; i += QW_ROW_WG/i < min(chunks, QW_ROW_WG); i += QW_ROW_WG/
 common.clh|--small argmax|s/isfinite(v)/!isnan(v)/

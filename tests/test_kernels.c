@@ -398,12 +398,13 @@ void numbers(void)
 /* ---- the program ---- */
 
 static const struct check_test all[] = {
-    T(numbers),   T(embed),      T(norm),       T(norm_rounding),
-    T(swiglu),    T(argmax),     T(rope_rows),  T(conv),
-    T(gdn),       T(gdn_splits), T(gdn_tape),   T(gdn_gates),
-    T(l2_norm),   T(qk),         T(attn),       T(attn_not_finite),
-    T(qk_draft),  T(attn_draft), T(attn_seen),  T(ring),
-    T(norm_into), T(hidden),     T(draft_steps)};
+    T(numbers),   T(embed),      T(norm),         T(norm_rounding),
+    T(swiglu),    T(argmax),     T(rope_rows),    T(conv),
+    T(gdn),       T(gdn_splits), T(gdn_tape),     T(gdn_gates),
+    T(l2_norm),   T(qk),         T(attn),         T(attn_not_finite),
+    T(qk_draft),  T(attn_draft), T(attn_seen),    T(ring),
+    T(norm_into), T(hidden),     T(draft_steps),  T(tap),
+    T(top10),     T(draft_end),  T(verify_begin), T(accepting)};
 enum { N_ALL = sizeof(all) / sizeof(all[0]) };
 
 int main(int argc, char **argv)

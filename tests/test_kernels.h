@@ -30,4 +30,10 @@ void ring(void);
 void norm_into(void);
 void hidden(void);
 void draft_steps(void);
+/* test_kernels_cycle.c */
+void tap(void);
+void top10(void);
+void draft_end(void);
+void verify_begin(void);
+void accepting(void);
 #endif

@@ -8,10 +8,11 @@
 #include <math.h>
 
 #include "check.h"
+#include "cycle.h"
 #include "pack.h"
 #include "quant.h"
 
-enum { ROWS = 9, MAX_N = 40, MAX_K = 6144, BLOCK = 32 };
+enum { ROWS = 9, MAX_N = 40, MAX_K = 6144, BLOCK = 32, LD = MAX_N + 6, Y0 = 4 };
 enum shape { CPU_SHAPE, CPU_PLAIN, GPU_SHAPE, N_SHAPES };
 static const char *const shape_name[] = {"cpu", "cpu plain", "gpu"};
 static const char *const shape_options[] = {"-cl-std=CL1.2 -DQW_CPU=1",
@@ -309,17 +310,16 @@ static cl_mem packed(uint32_t type, int N, int K)
 
 struct run {
     uint32_t type;
-    int N, K, live, add;
+    int N, K, live, mode; /* cycle.h */
 };
 
-/* One launch; y has ROWS rows of MAX_N + 5 columns, the product starts in column 3. */
+/* One launch; y has ROWS rows of LD columns, the product starts in column Y0. */
 static void launch(enum shape s, const struct run *u, const char *suffix,
                    int tiles_of_rows, cl_mem w, float *y)
 {
     const enum qw_layout l = qw_pack_layout(u->type);
-    const int cycle[4] = {u->live, 0, 0, 0}, ldy = MAX_N + 5, y0 = 3,
-              tiles = (u->N + 15) / 16;
-    const size_t bytes = sizeof(float) * ROWS * (MAX_N + 5),
+    const int cycle[4] = {u->live, 0, 0, 0}, ldy = LD, y0 = Y0, tiles = (u->N + 15) / 16;
+    const size_t bytes = sizeof(float) * ROWS * LD,
                  blocks = (size_t)(ROWS * u->K / BLOCK);
     cl_mem b[] = {w,
                   l == QW_L_F32 ? buffer(act.x, 4u * BLOCK * blocks)
@@ -333,7 +333,7 @@ static void launch(enum shape s, const struct run *u, const char *suffix,
     for (int i = 0; i < 6; i++)
         if (l != QW_L_F32 || (i != 2 && i != 3))
             clSetKernelArg(k, n++, sizeof(cl_mem), &b[i]);
-    const int last[] = {u->K, u->N, ldy, y0, u->add};
+    const int last[] = {u->K, u->N, ldy, y0, u->mode};
     for (int i = 0; i < 5; i++)
         MUST(clSetKernelArg(k, n++, sizeof(int), &last[i]) == CL_SUCCESS);
     const size_t gpu = s == GPU_SHAPE, P = gpu ? (size_t)qw_partials(u->K) : 1;
@@ -359,16 +359,59 @@ static void compare(const struct run *u, const char *what, const float *y,
 {
     int wrong = 0;
     for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < MAX_N + 5; c++) {
-            const bool in = r < u->live && c >= 3 && c < 3 + u->N;
+        for (int c = 0; c < LD; c++) {
+            const bool in = r < u->live && c >= Y0 && c < Y0 + u->N;
             const float before = (float)(r - c);
-            float v = in ? ref[r * MAX_N + c - 3] : before;
-            if (in && u->add)
+            float v = in ? ref[r * MAX_N + c - Y0] : before;
+            if (in && u->mode == QW_ADD_TO)
                 v = before + v;
-            wrong += !same(v, y[r * (MAX_N + 5) + c]);
+            wrong += !same(v, y[r * LD + c]);
         }
-    CHECK(wrong == 0, "%s %s: N %d K %d rows %d add %d: %d differ", what,
-          qw_type_info(u->type)->name, u->N, u->K, u->live, u->add, wrong);
+    CHECK(wrong == 0, "%s %s: N %d K %d rows %d mode %d: %d differ", what,
+          qw_type_info(u->type)->name, u->N, u->K, u->live, u->mode, wrong);
+}
+
+/* The best column of row r in tile t, the lowest of equals; -1 when one is not finite.
+ * -0 and +0 are equal. */
+static int best_column(const struct run *u, const float *ref, int r, int t)
+{
+    const float *y = ref + r * MAX_N + 16 * t;
+    const int n = u->N - 16 * t < 16 ? u->N - 16 * t : 16;
+    int best = 0;
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(y[i]))
+            return -1;
+        best = y[i] > y[best] ? i : best;
+    }
+    return best;
+}
+
+/* QW_TOP: pairs (ordered value, column) of each tile, nothing else is written. */
+static void compare_top(const struct run *u, const char *what, const float *y,
+                        const float *ref)
+{
+    const int tiles = (u->N + 15) / 16;
+    int wrong = 0;
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < LD; c++) {
+            const int t = (c - Y0) / 2;
+            if (r < u->live && c >= Y0 && t < tiles) {
+                int32_t pair[2];
+                memcpy(pair, y + r * LD + Y0 + 2 * t, sizeof(pair));
+                const int best = best_column(u, ref, r, t);
+                const float v = best < 0 ? 0.0f : ref[r * MAX_N + 16 * t + best] + 0.0f;
+                uint32_t bits;
+                memcpy(&bits, &v, 4);
+                const uint32_t key = best < 0     ? 0
+                                     : bits >> 31 ? ~bits
+                                                  : bits | 0x80000000u;
+                wrong += pair[1] != best || (uint32_t)pair[0] != key;
+            } else {
+                wrong += !same((float)(r - c), y[r * LD + c]);
+            }
+        }
+    CHECK(wrong == 0, "%s %s: N %d K %d rows %d, best of tiles: %d differ", what,
+          qw_type_info(u->type)->name, u->N, u->K, u->live, wrong);
 }
 
 static void one_shape(enum shape s, const struct run *u, cl_mem w, const float *ref)
@@ -376,32 +419,46 @@ static void one_shape(enum shape s, const struct run *u, cl_mem w, const float *
     static const char *const suffix[N_SHAPES][2] = {
         {"_c", "_c"}, {"_c", "_c"}, {"_g1", "_g4"}};
     for (int i = 0; i < 2; i++) {
-        float y[ROWS * (MAX_N + 5)];
-        for (int j = 0; j < ROWS * (MAX_N + 5); j++)
-            y[j] = (float)(j / (MAX_N + 5) - j % (MAX_N + 5));
+        float y[ROWS * LD];
+        for (int j = 0; j < ROWS * LD; j++)
+            y[j] = (float)(j / LD - j % LD);
         launch(s, u, suffix[s][i], i ? 3 : 1, w, y);
-        compare(u, shape_name[s], y, ref);
+        if (u->mode == QW_TOP)
+            compare_top(u, shape_name[s], y, ref);
+        else
+            compare(u, shape_name[s], y, ref);
     }
+}
+
+static size_t bytes_of_row(uint32_t type, int K)
+{
+    const struct qw_type_info *info = qw_type_info(type);
+    return (size_t)K / info->block * info->bytes;
+}
+
+static void reference(uint32_t type, int N, int K, float *ref)
+{
+    for (int r = 0; r < ROWS; r++)
+        for (int n = 0; n < N; n++)
+            ref[r * MAX_N + n] =
+                want(type, weights + (size_t)n * bytes_of_row(type, K), r, K);
 }
 
 static void one_case(uint32_t type, int N, int K)
 {
     static const int lives[] = {1, 2, 3, 4, 5, 6, 8, 9};
     const struct qw_type_info *info = qw_type_info(type);
-    const size_t row_bytes = (size_t)K / info->block * info->bytes;
     float ref[ROWS * MAX_N] = {0};
     if (K % (int)info->block != 0)
         return;
     random_rows(type, weights, (size_t)N * (size_t)K / info->block);
     random_acts(K);
-    for (int r = 0; r < ROWS; r++)
-        for (int n = 0; n < N; n++)
-            ref[r * MAX_N + n] = want(type, weights + (size_t)n * row_bytes, r, K);
+    reference(type, N, K, ref);
     cl_mem w = packed(type, N, K);
     for (int s = small ? CPU_PLAIN : 0; s < N_SHAPES; s++)
         for (int i = 0; i < 8; i++)
             if (small ? lives[i] == (N > 16 ? 5 : 2) : K < 1000 || i % 3 == N % 3) {
-                const struct run u = {type, N, K, lives[i], i % 2};
+                const struct run u = {type, N, K, lives[i], i % 2 ? QW_ADD_TO : QW_STORE};
                 one_shape((enum shape)s, &u, w, ref);
             }
     clReleaseMemObject(w);
@@ -418,6 +475,39 @@ static void products(void)
             else if (types[t] != QW_F16 && types[t] != QW_BF16 && /* packed as F32 */
                      (K[i] == 256 || K[i] == 288))
                 one_case(types[t], K[i] == 256 ? 17 : 7, K[i]);
+}
+
+/* The best column of each tile: any, the first of equals, all equal, all zero (row 1),
+ * one not finite (row 2), a tile that is not whole. */
+static void tops(void)
+{
+    enum { N = 40, K = 256 };
+    static const int same_as[][2] = {{5, 3}, {11, 3}, {34, 33}, {39, 33}};
+    setup();
+    for (int t = small ? 3 : 0; t < N_TYPES; t++) {
+        const size_t bytes = bytes_of_row(types[t], K);
+        float ref[ROWS * MAX_N] = {0};
+        random_rows(types[t], weights, N * K / qw_type_info(types[t])->block);
+        random_acts(K);
+        for (int i = 0; i < 4; i++)
+            memcpy(weights + (size_t)same_as[i][0] * bytes,
+                   weights + (size_t)same_as[i][1] * bytes, bytes);
+        for (int i = 17; i < 32; i++)
+            memcpy(weights + (size_t)i * bytes, weights + 16 * bytes, bytes);
+        for (int i = K; i < 2 * K; i++)
+            act.x[i] = act.q[i] = 0;
+        for (int i = K / BLOCK; i < 2 * K / BLOCK; i++)
+            act.scale[i] = 0.0f, act.sum[i] = 0;
+        act.x[2 * K + 70] = act.scale[2 * K / BLOCK + 2] = INFINITY;
+        reference(types[t], N, K, ref);
+        cl_mem w = packed(types[t], N, K);
+        for (int s = small ? CPU_PLAIN : 0; s < N_SHAPES; s++)
+            for (int live = small ? 4 : 1; live <= (small ? 4 : ROWS); live++) {
+                const struct run u = {types[t], N, K, live, QW_TOP};
+                one_shape((enum shape)s, &u, w, ref);
+            }
+        clReleaseMemObject(w);
+    }
 }
 
 /* The accessors that row fetch uses give what qw_decode gives. */
@@ -472,7 +562,8 @@ static void closing(void)
 
 int main(int argc, char **argv)
 {
-    static const struct check_test all[] = {T(sizes), T(products), T(values), T(closing)};
+    static const struct check_test all[] = {T(sizes), T(products), T(tops), T(values),
+                                            T(closing)};
     small = argc > 1 && strcmp(argv[1], "--small") == 0;
     return check_run(all, sizeof(all) / sizeof(all[0]));
 }
