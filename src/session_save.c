@@ -106,15 +106,33 @@ static int check_header(const struct qw_session *s, const struct qw_save_reader 
     return rc;
 }
 
+/* Positions held: as many as the state has, and as fit this session. */
+static int read_position(const struct qw_session *s, const struct qw_save_reader *r,
+                         int *pos, struct qw_err *err)
+{
+    const json_t *v = json_object_get(qw_save_header(r), "position");
+    const int context = qw_engine_context(s->e);
+    int rc = qw_state_check(qw_target_state(s->target), r, pos, err);
+    if (rc != QW_OK)
+        return rc;
+    if (!json_is_integer(v) || json_integer_value(v) != *pos)
+        return qw_fail(err, QW_EFILE,
+                       "%s: its state has %d positions, its header says otherwise",
+                       qw_save_name(r), *pos);
+    if (*pos > context)
+        return qw_fail(err, QW_EFILE, "%s: %d positions, more than model.context = %d",
+                       qw_save_name(r), *pos, context);
+    return QW_OK;
+}
+
 /* Tokens of the timeline: as many as positions held, or one more that is not fed yet. */
-static int read_ids(const struct qw_session *s, const struct qw_save_reader *r,
+static int read_ids(const struct qw_session *s, const struct qw_save_reader *r, int pos,
                     int32_t **out, size_t *n, struct qw_err *err)
 {
     const json_t *h = qw_save_header(r), *ids = json_object_get(h, "ids");
-    const json_int_t pos = json_integer_value(json_object_get(h, "position"));
     const size_t count = json_array_size(ids);
     int32_t *id = qw_alloc(count + 1, sizeof(*id));
-    bool good = pos >= 0 && ((json_int_t)count == pos || (json_int_t)count == pos + 1);
+    bool good = count == (size_t)pos || count == (size_t)pos + 1;
     for (size_t i = 0; good && i < count; i++) {
         const json_t *v = json_array_get(ids, i);
         const json_int_t x = json_integer_value(v);
@@ -138,14 +156,15 @@ static int restore(struct qw_session *s, const struct qw_save_reader *r,
     struct qw_pcg64 rng;
     int32_t *id = NULL;
     size_t n = 0;
-    int rc = check_header(s, r, err);
+    int pos = 0, rc = check_header(s, r, err);
     if (rc == QW_OK)
-        rc = read_ids(s, r, &id, &n, err);
+        rc = read_position(s, r, &pos, err);
+    if (rc == QW_OK)
+        rc = read_ids(s, r, pos, &id, &n, err);
     if (rc == QW_OK && (!from_hex128(json_object_get(h, "rng_state"), &rng.state) ||
                         !from_hex128(json_object_get(h, "rng_stream"), &rng.inc)))
         rc =
             qw_fail(err, QW_EFILE, "%s: no state of the random numbers", qw_save_name(r));
-    const int pos = (int)json_integer_value(json_object_get(h, "position"));
     if (rc == QW_OK)
         rc = qw_draft_load(s->drafter, pos, r, false, err);
     if (rc == QW_OK) /* changes nothing when it refuses */

@@ -241,9 +241,8 @@ static int read_layer(struct qw_state *s, const struct layer_views *v, int i, in
     return rc;
 }
 
-/* The file's position, when its numbers are this session's. */
-static int check_numbers(const struct qw_state *s, const struct qw_save_reader *r,
-                         int *pos, struct qw_err *err)
+int qw_state_check(const struct qw_state *s, const struct qw_save_reader *r, int *pos,
+                   struct qw_err *err)
 {
     uint64_t want[N_NUMBERS], got[N_NUMBERS], bytes;
     const void *view;
@@ -280,7 +279,7 @@ int qw_state_read(struct qw_state *s, const struct qw_save_reader *r, struct qw_
 {
     struct layer_views *v = qw_alloc((size_t)s->n_layer, sizeof(*v));
     int pos = 0;
-    int rc = check_numbers(s, r, &pos, err);
+    int rc = qw_state_check(s, r, &pos, err);
     for (int i = 0; rc == QW_OK && i < s->n_layer; i++)
         rc = find_layer(s, r, i, pos, &v[i], err);
     if (rc != QW_OK) {

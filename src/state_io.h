@@ -15,6 +15,10 @@
  * reads, oldest first). */
 int qw_state_write(const struct qw_state *s, struct qw_save_writer *w,
                    struct qw_err *err);
+/* *pos: the positions that the file's state holds. QW_EFILE with both numbers where its
+ * sizes are not those of s, or its position is beyond the context. */
+int qw_state_check(const struct qw_state *s, const struct qw_save_reader *r, int *pos,
+                   struct qw_err *err);
 /* QW_EFILE with both numbers, and s as it was, where the file's sizes do not match or its
  * position is beyond the context. After a device error s is empty. */
 int qw_state_read(struct qw_state *s, const struct qw_save_reader *r, struct qw_err *err);

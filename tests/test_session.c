@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Sessions of the shipped pair through qwenrun.h: saved, restored in a new process,
  * forked, prompts that go on from what a session holds; limits inside an accepted run. */
-#include "check.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "options.h"
-#include "qwenrun.h"
-
-#define OK(call)                                                                         \
-    do {                                                                                 \
-        struct qw_err err = {""};                                                        \
-        MUST((call) == QW_OK, "%s", err.msg);                                            \
-    } while (0)
+#include "session_util.h"
 
 enum { FIRST = 40, REST = 64 };
-static const char prompt_text[] =
-    "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n\n\ndef ";
-static char dir[256];
 static const char *self;
 
-struct setting {
-    const char *label, *set[6];
-    int n;
-};
 static const struct setting settings[] = {
     {"plain", {"speculation.method=none"}, 1},
     {"dflash", {"speculation.method=dflash"}, 1},
@@ -37,61 +21,6 @@ static const struct setting settings[] = {
     {"ngram", {"speculation.method=ngram", "speculation.n_max=8"}, 2},
 };
 enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]) };
-
-struct opened {
-    struct qw_options o;
-    struct qw_engine *e;
-    struct qw_tokens prompt;
-};
-
-/* more: one further setting, or NULL. */
-static void open_engine(struct opened *p, const struct setting *s, int max_tokens,
-                        const char *more)
-{
-    const char *set[10];
-    char tokens[64];
-    int n = 0;
-    snprintf(tokens, sizeof(tokens), "sampling.max_tokens=%d", max_tokens);
-    for (; n < s->n; n++)
-        set[n] = s->set[n];
-    set[n++] = tokens;
-    if (more != NULL)
-        set[n++] = more;
-    OK(qw_options_load(&p->o, NULL, 0, set, n, &err));
-    OK(qw_engine_open(&p->e, &p->o, QW_OPEN_MODEL, false, &err));
-    OK(qw_engine_tokenize(p->e, prompt_text, sizeof(prompt_text) - 1, false, &p->prompt,
-                          &err));
-}
-
-static void close_engine(struct opened *p)
-{
-    free(p->prompt.id);
-    qw_engine_close(p->e);
-    qw_options_close(&p->o);
-}
-
-static struct qw_result generate(struct qw_session *s, const int32_t *id, size_t n,
-                                 bool resume)
-{
-    const struct qw_generate g = {.hash_logits = true, .resume = resume};
-    struct qw_result r;
-    OK(qw_session_generate(s, id, n, &g, &r, &err));
-    return r;
-}
-
-static struct qw_result resume(struct qw_session *s)
-{
-    size_t n;
-    const int32_t *id = qw_session_ids(s, &n);
-    return generate(s, id, n, true);
-}
-
-static bool same(const struct qw_result *a, const struct qw_result *b)
-{
-    return a->ids.n == b->ids.n &&
-           memcmp(a->ids.id, b->ids.id, a->ids.n * sizeof(int32_t)) == 0 &&
-           strcmp(a->logits_sha256, b->logits_sha256) == 0;
-}
 
 /* ---- a new process ---- */
 
@@ -137,7 +66,7 @@ static void check_child(int setting, const char *path, const struct qw_result *w
 static void save_and_restore(void)
 {
     for (int i = 0; i < N_SETTINGS; i++) {
-        char *path = qw_sprintf("%s/s%d", dir, i);
+        char *path = qw_sprintf("%s/s%d", session_dir(), i);
         struct opened p;
         struct qw_session *s;
         char before[65], after[65];
@@ -221,7 +150,8 @@ static void refused(void)
 {
     struct opened p;
     struct qw_session *s;
-    char *path = qw_sprintf("%s/whole", dir), *bad = qw_sprintf("%s/bad", dir);
+    char *path = qw_sprintf("%s/whole", session_dir()),
+         *bad = qw_sprintf("%s/bad", session_dir());
     open_engine(&p, &settings[1], 8, NULL);
     OK(qw_session_open(&s, p.e, NULL, &err));
     struct qw_result r = generate(s, p.prompt.id, p.prompt.n, false);
@@ -334,23 +264,13 @@ static void limits(void)
     }
 }
 
-static void done(void)
-{
-    char *cmd = qw_sprintf("rm -rf '%s'", dir);
-    CHECK(system(cmd) == 0);
-    free(cmd);
-}
-
 static const struct check_test all[] = {T(save_and_restore), T(forks),  T(refused),
-                                        T(prompts),          T(limits), T(done)};
+                                        T(prompts),          T(limits), T(session_done)};
 
 int main(int argc, char **argv)
 {
-    const char *tmp = getenv("TMPDIR");
     self = argv[0];
     if (argc == 4 && strcmp(argv[1], "--child") == 0)
         return child(argv[2], argv[3]);
-    snprintf(dir, sizeof(dir), "%s/qw-session.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    MUST(mkdtemp(dir) != NULL, "no folder like %s", dir);
     return check_run(all, (int)(sizeof(all) / sizeof(all[0])));
 }
