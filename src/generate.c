@@ -347,19 +347,21 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
         run.hash = EVP_MD_CTX_new();
         EVP_DigestInit_ex(run.hash, EVP_sha256(), NULL);
     }
+    const struct qw_pcg64 rng = *qw_sampler_rng(s->sampler); /* a reset seeds it anew */
     int rc = check_prompt(s, prompt, n, err);
     if (rc == QW_OK)
         rc = reuse(s, prompt, n, &cached, err);
     r->cached_tokens = cached;
     before = *qw_spec_stats(s->spec);
     if (rc == QW_OK) {
-        const struct qw_pcg64 rng = *qw_sampler_rng(s->sampler);
         for (s->n = 0; s->n < n;)
             session_push(s, prompt[s->n]);
         session_sampler(s, n);
         if (g->resume)
             *qw_sampler_rng(s->sampler) = rng;
         rc = prefill(s, prompt + cached, n - cached, g, err);
+        if (rc == QW_EINTR) /* what was not fed is no part of the timeline */
+            s->n = (size_t)qw_target_state(s->target)->pos;
     }
     if (rc == QW_OK)
         rc = decode(&run, err);

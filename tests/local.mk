@@ -156,3 +156,6 @@ tests_test_session_SOURCES = tests/test_session.c tests/session_util.c tests/ses
 check_PROGRAMS += tests/test_session_file
 TESTS += tests/test_session_file
 tests_test_session_file_SOURCES = tests/test_session_file.c tests/session_util.c tests/session_util.h tests/check.h
+check_PROGRAMS += tests/test_timeline
+TESTS += tests/test_timeline
+tests_test_timeline_SOURCES = tests/test_timeline.c tests/session_util.c tests/session_util.h tests/check.h

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* What a session may be put through in any order: interrupts, other prompts, random
+ * numbers that go on. Whatever came before, an answer is that of a session that was fed
+ * the same tokens and nothing else, and what is saved can be restored. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+#include "session_util.h"
+
+enum { TOKENS = 32 };
+static const struct setting settings[] = {
+    {"plain", {"speculation.method=none"}, 1},
+    {"dflash", {"speculation.method=dflash"}, 1},
+    {"dflash, adaptive, Q8_0 cache, sampled",
+     {"speculation.method=dflash", "speculation.adaptive=yes", "kv.target=q8_0",
+      "sampling.temperature=0.8", "sampling.seed=11"},
+     5},
+    {"ngram, sampled",
+     {"speculation.method=ngram", "speculation.n_max=8", "sampling.temperature=0.3",
+      "sampling.presence_penalty=0.5"},
+     4},
+};
+enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]) };
+
+static void open_tiny(struct opened *p, const struct setting *s)
+{
+    open_engine(p, s, TOKENS, "model.context=512");
+}
+
+/* ---- interrupts ---- */
+
+struct stopper {
+    size_t after, seen; /* bytes of text */
+};
+
+static int stop_after(void *arg, const char *text, size_t len)
+{
+    struct stopper *s = arg;
+    (void)text;
+    s->seen += len;
+    return s->seen >= s->after;
+}
+
+/* What the session is now goes to a file and comes back in a session of its own. */
+static void check_saved(struct qw_session *s, const struct opened *p, const char *what)
+{
+    char *path = qw_sprintf("%s/saved", session_dir()), here[65], there[65];
+    struct qw_session *t;
+    struct qw_err why = {""};
+    size_t n, m;
+    OK(qw_session_open(&t, p->e, NULL, &err));
+    OK(qw_session_snapshot(s, path, &err));
+    const int rc = qw_session_restore(t, path, &why);
+    CHECK(rc == QW_OK, "%s: %s", what, why.msg);
+    OK(qw_session_digest(s, here, &err));
+    OK(qw_session_digest(t, there, &err));
+    const int32_t *a = qw_session_ids(s, &n), *b = qw_session_ids(t, &m);
+    CHECK(strcmp(here, there) == 0, "%s: another state", what);
+    CHECK(n == m && (n == 0 || memcmp(a, b, n * sizeof(*a)) == 0), "%s: other tokens",
+          what);
+    qw_session_close(t);
+    free(path);
+}
+
+/* Ended in the middle of an answer, anywhere in an accepted run: resumed, it is the
+ * answer. */
+static void check_stopped(const struct opened *p, const struct qw_result *whole,
+                          size_t after, const char *label)
+{
+    struct stopper stop = {.after = after};
+    const struct qw_generate g = {.emit = stop_after, .arg = &stop};
+    struct qw_session *s;
+    struct qw_result first;
+    struct qw_err why = {""};
+    OK(qw_session_open(&s, p->e, NULL, &err));
+    const int rc = qw_session_generate(s, p->prompt.id, p->prompt.n, &g, &first, &why);
+    CHECK(rc == QW_EINTR && strcmp(first.finish_reason, "interrupted") == 0, "%d %s", rc,
+          first.finish_reason);
+    check_saved(s, p, label);
+    struct qw_result rest = resume(s);
+    const size_t k = first.ids.n, left = whole->ids.n - k;
+    CHECK(k > 0 && k < whole->ids.n && rest.ids.n >= left &&
+              memcmp(first.ids.id, whole->ids.id, k * sizeof(int32_t)) == 0 &&
+              memcmp(rest.ids.id, whole->ids.id + k, left * sizeof(int32_t)) == 0,
+          "%s: stopped after %zu tokens and resumed", label, k);
+    qw_result_free(&first);
+    qw_result_free(&rest);
+    qw_session_close(s);
+}
+
+static void stopped_answers(void)
+{
+    for (int i = 0; i < N_SETTINGS; i++) {
+        struct opened p;
+        struct qw_session *s;
+        open_tiny(&p, &settings[i]);
+        OK(qw_session_open(&s, p.e, NULL, &err));
+        struct qw_result whole = generate(s, p.prompt.id, p.prompt.n, false);
+        for (size_t after = 1; after < whole.text_len / 2; after += 37)
+            check_stopped(&p, &whole, after, settings[i].label);
+        qw_result_free(&whole);
+        qw_session_close(s);
+        close_engine(&p);
+    }
+}
+
+/* A prompt that goes on from what is held, and another one: interrupted before the first
+ * token is fed, then asked again. */
+static void stopped_prompts(void)
+{
+    static const volatile sig_atomic_t now = 1;
+    const struct qw_generate g = {.interrupt = &now};
+    struct opened p;
+    struct qw_session *s, *fresh;
+    struct qw_result r;
+    open_tiny(&p, &settings[1]);
+    OK(qw_session_open(&s, p.e, NULL, &err));
+    OK(qw_session_open(&fresh, p.e, NULL, &err));
+    r = generate(s, p.prompt.id, p.prompt.n, false);
+    qw_result_free(&r);
+    for (int other = 0; other < 2; other++) {
+        size_t n;
+        const int32_t *held = qw_session_ids(s, &n);
+        int32_t *id = qw_alloc(n + 3, sizeof(*id));
+        memcpy(id, held, n * sizeof(*id));
+        id[0] += other;
+        CHECK(qw_session_generate(s, id, n + 3, &g, &r, NULL) == QW_EINTR);
+        CHECK(other ? r.cached_tokens == 0 : r.cached_tokens == n - 1, "%zu of %zu",
+              r.cached_tokens, n);
+        qw_result_free(&r);
+        check_saved(s, &p, "an interrupted prompt");
+        r = generate(s, id, n + 3, false);
+        struct qw_result want = generate(fresh, id, n + 3, false);
+        CHECK(same(&r, &want), "after an interrupted prompt: another answer");
+        qw_result_free(&r);
+        qw_result_free(&want);
+        free(id);
+    }
+    qw_session_close(fresh);
+    qw_session_close(s);
+    close_engine(&p);
+}
+
+/* ---- random numbers ---- */
+
+/* resume goes on with them also where the prompt is another one. */
+static void random_numbers(void)
+{
+    struct opened p;
+    struct qw_session *s, *other, *fresh;
+    open_tiny(&p, &settings[2]);
+    OK(qw_session_open(&s, p.e, NULL, &err));
+    OK(qw_session_open(&other, p.e, NULL, &err));
+    OK(qw_session_open(&fresh, p.e, NULL, &err));
+    struct qw_result first = generate(s, p.prompt.id, p.prompt.n, false);
+    *qw_sampler_rng(other->sampler) = *qw_sampler_rng(s->sampler);
+    struct qw_result a = generate(s, p.prompt.id + 1, p.prompt.n - 1, true);
+    struct qw_result b = generate(other, p.prompt.id + 1, p.prompt.n - 1, true);
+    struct qw_result c = generate(fresh, p.prompt.id + 1, p.prompt.n - 1, false);
+    CHECK(a.cached_tokens == 0 && same(&a, &b), "the numbers began anew");
+    CHECK(!same(&a, &c), "these seeds tell nothing");
+    qw_result_free(&first);
+    qw_result_free(&a);
+    qw_result_free(&b);
+    qw_result_free(&c);
+    qw_session_close(s);
+    qw_session_close(other);
+    qw_session_close(fresh);
+    close_engine(&p);
+}
+
+QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(session_done))
