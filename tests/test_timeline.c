@@ -170,4 +170,88 @@ static void random_numbers(void)
     close_engine(&p);
 }
 
-QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(session_done))
+/* ---- two sessions ---- */
+
+/* A session that makes its answer a few tokens at a time, while another is in the middle
+ * of a step: decided, not committed, its next draft under way. */
+struct guest {
+    struct qw_session *s;
+    struct qw_tokens made;
+    size_t n_prompt;
+};
+
+static int a_piece(void *arg, const char *text, size_t len)
+{
+    struct guest *b = arg;
+    struct stopper at_once = {.after = 1};
+    const struct qw_generate g = {.emit = stop_after, .arg = &at_once, .resume = true};
+    struct qw_result r;
+    size_t n;
+    const int32_t *id = qw_session_ids(b->s, &n);
+    (void)text;
+    (void)len;
+    if (n >= b->n_prompt + TOKENS)
+        return 0;
+    CHECK(qw_session_generate(b->s, id, n, &g, &r, NULL) == QW_EINTR);
+    b->made.id = qw_realloc(b->made.id, b->made.n + r.ids.n, sizeof(int32_t));
+    memcpy(b->made.id + b->made.n, r.ids.id, r.ids.n * sizeof(int32_t));
+    b->made.n += r.ids.n;
+    qw_result_free(&r);
+    return 0;
+}
+
+static void check_two(struct opened *p, const struct qw_session_params *host,
+                      const struct qw_session_params *guest)
+{
+    struct qw_session *a, *alone;
+    struct guest b = {.n_prompt = p->prompt.n - 4};
+    const int32_t *id = p->prompt.id;
+    OK(qw_session_open(&a, p->e, host, &err));
+    OK(qw_session_open(&b.s, p->e, guest, &err));
+    OK(qw_session_open(&alone, p->e, guest, &err));
+    struct qw_result want_a = generate(a, id, p->prompt.n, false);
+    struct qw_result want_b = generate(alone, id, b.n_prompt, false), r;
+    OK(qw_session_reset(a, &err));
+    struct stopper stop = {.after = 1};
+    const struct qw_generate start = {.emit = stop_after, .arg = &stop};
+    CHECK(qw_session_generate(b.s, id, b.n_prompt, &start, &r, NULL) == QW_EINTR);
+    b.made = r.ids;
+    r.ids.id = NULL;
+    qw_result_free(&r);
+    const struct qw_generate both = {.emit = a_piece, .arg = &b, .hash_logits = true};
+    OK(qw_session_generate(a, id, p->prompt.n, &both, &r, &err));
+    const size_t n = b.made.n < want_b.ids.n ? b.made.n : want_b.ids.n;
+    CHECK(same(&r, &want_a), "%s with a guest: another answer", host->method);
+    CHECK(n > 8 && memcmp(b.made.id, want_b.ids.id, n * sizeof(*id)) == 0,
+          "%s as a guest: another answer", guest->method);
+    qw_result_free(&want_a);
+    qw_result_free(&want_b);
+    qw_result_free(&r);
+    free(b.made.id);
+    qw_session_close(a);
+    qw_session_close(b.s);
+    qw_session_close(alone);
+}
+
+static void two_sessions(void)
+{
+    static const char *const method[] = {"none", "ngram", "dflash"};
+    struct qw_session_params host, guest;
+    struct opened p;
+    open_tiny(&p, &settings[1]);
+    qw_session_defaults(&host, p.e);
+    qw_session_defaults(&guest, p.e);
+    guest.n_max = 7;
+    guest.temperature = 0.5;
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) {
+            host.method = method[a];
+            guest.method = method[b];
+            if (a == 2 || b == 2)
+                check_two(&p, &host, &guest);
+        }
+    close_engine(&p);
+}
+
+QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(two_sessions),
+         T(session_done))
