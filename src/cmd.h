@@ -69,5 +69,5 @@ void qw_help_program(const struct qw_command *const *commands);
 void qw_help_command(const struct qw_command *command);
 
 extern const struct qw_command qw_command_run, qw_command_info, qw_command_plan,
-    qw_command_tokenize, qw_command_config, qw_command_verify;
+    qw_command_tokenize, qw_command_config, qw_command_verify, qw_command_pack;
 #endif

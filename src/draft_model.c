@@ -110,24 +110,45 @@ static int load_layer(struct qw_loader *l, struct qw_draft_layer *y, int i)
     return rc;
 }
 
-int qw_draft_model_load(struct qw_draft_model *m, struct qw_dev *dev, bool show,
-                        struct qw_err *err)
+static int walk(struct qw_loader *l, struct qw_draft_model *m)
+{
+    int rc = qw_loader_mat(l, &m->fc);
+    if (rc == QW_OK)
+        rc = qw_loader_mat(l, &m->embed);
+    if (rc == QW_OK)
+        rc = qw_loader_mat(l, &m->head);
+    if (rc == QW_OK)
+        rc = qw_loader_vector(l, -1, "enc.output_norm.weight", 0, &m->enc_norm);
+    if (rc == QW_OK)
+        rc = qw_loader_vector(l, -1, "output_norm.weight", 0, &m->out_norm);
+    for (int i = 0; rc == QW_OK && i < m->hp.n_layer; i++)
+        rc = load_layer(l, &m->layer[i], i);
+    return qw_loader_close(l, rc);
+}
+
+int qw_draft_model_load(struct qw_draft_model *m, struct qw_dev *dev,
+                        const struct qw_pack_file *pack, bool show, struct qw_err *err)
 {
     struct qw_loader l;
     m->dev = dev;
-    qw_loader_open(&l, m->file, dev, m->bytes, show, err);
-    int rc = qw_loader_mat(&l, &m->fc);
-    if (rc == QW_OK)
-        rc = qw_loader_mat(&l, &m->embed);
-    if (rc == QW_OK)
-        rc = qw_loader_mat(&l, &m->head);
-    if (rc == QW_OK)
-        rc = qw_loader_vector(&l, -1, "enc.output_norm.weight", 0, &m->enc_norm);
-    if (rc == QW_OK)
-        rc = qw_loader_vector(&l, -1, "output_norm.weight", 0, &m->out_norm);
-    for (int i = 0; rc == QW_OK && i < m->hp.n_layer; i++)
-        rc = load_layer(&l, &m->layer[i], i);
-    return qw_loader_close(&l, rc);
+    qw_loader_open(&l, m->file, dev, pack, NULL, m->bytes, show, err);
+    return walk(&l, m);
+}
+
+int qw_draft_model_pack(struct qw_draft_model *m, struct qw_save_writer *to, bool show,
+                        struct qw_err *err)
+{
+    struct qw_loader l;
+    qw_loader_open(&l, m->file, NULL, NULL, to, m->bytes, show, err);
+    return walk(&l, m);
+}
+
+int qw_draft_model_packed(struct qw_draft_model *m, const struct qw_pack_file *pack,
+                          struct qw_err *err)
+{
+    struct qw_loader l;
+    qw_loader_open(&l, m->file, NULL, pack, NULL, m->bytes, false, err);
+    return walk(&l, m);
 }
 
 /* ---- closing ---- */

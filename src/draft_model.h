@@ -6,6 +6,7 @@
 #include "dev.h"
 #include "hparams_draft.h"
 #include "ops.h"
+#include "pack_file.h"
 
 struct qw_draft_layer {
     cl_mem attn_norm, ffn_norm; /* [E] */
@@ -33,8 +34,12 @@ struct qw_draft_model {
 int qw_draft_model_plan(struct qw_draft_model **out, const struct qw_gguf *g,
                         const struct qw_hparams *target, uint64_t max_alloc,
                         struct qw_err *err);
-/* Fill buffers of dev with the weights; progress on a terminal when show. */
-int qw_draft_model_load(struct qw_draft_model *m, struct qw_dev *dev, bool show,
+/* As qw_model_load, qw_model_pack and qw_model_packed (model.h). */
+int qw_draft_model_load(struct qw_draft_model *m, struct qw_dev *dev,
+                        const struct qw_pack_file *pack, bool show, struct qw_err *err);
+int qw_draft_model_pack(struct qw_draft_model *m, struct qw_save_writer *to, bool show,
                         struct qw_err *err);
+int qw_draft_model_packed(struct qw_draft_model *m, const struct qw_pack_file *pack,
+                          struct qw_err *err);
 void qw_draft_model_close(struct qw_draft_model *m);
 #endif

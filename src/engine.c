@@ -89,9 +89,6 @@ static const char *kernel_choice(const void *arg, const char *op)
  */
 static int refuse_unready(const struct qw_options *o, struct qw_err *err)
 {
-    if (by_user(o, QW_OPT_model_pack) && o->model.pack != NULL)
-        return qw_fail(err, QW_EUSAGE,
-                       "model.pack: this version has no pack files yet; use off");
     if (strcmp(o->device.split, "none") != 0)
         return qw_fail(err, QW_EUSAGE,
                        "device.split: this version runs on one device; use none");
@@ -171,8 +168,13 @@ static int open_model(struct qw_engine *e, bool show, struct qw_err *err)
         qw_progress_end(&bar);
     }
     if (rc == QW_OK)
-        rc = qw_model_load(e->model, e->dev, show, err);
-    return rc == QW_OK ? qw_engine_draft_load(e, show, err) : rc;
+        rc = qw_engine_packs(e, show, err);
+    if (rc == QW_OK)
+        rc = qw_model_load(e->model, e->dev, e->pack[QW_PACK_TARGET], show, err);
+    if (rc == QW_OK)
+        rc = qw_engine_draft_load(e, show, err);
+    qw_engine_close_packs(e); /* what they held is on the device */
+    return rc;
 }
 
 int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
@@ -318,6 +320,12 @@ static bool model_hash(const char *path, const struct qw_gguf *file, bool always
 bool qw_engine_target_hash(const struct qw_engine *e, bool always, char hex[65])
 {
     return model_hash(e->opt->model.target, e->file, always, hex);
+}
+
+bool qw_engine_draft_hash(const struct qw_engine *e, bool always, char hex[65])
+{
+    return e->draft_file != NULL &&
+           model_hash(e->opt->model.draft, e->draft_file, always, hex);
 }
 
 static json_t *target_hash(const struct qw_engine *e, bool sha256)

@@ -11,6 +11,9 @@
 #include "sample.h"
 #include "target.h"
 
+/* The files of an engine that have a pack. */
+enum qw_pack_of { QW_PACK_TARGET, QW_PACK_DRAFT, QW_N_PACKS };
+
 struct qw_engine {
     const struct qw_options *opt; /* borrowed */
     enum qw_open_level level;
@@ -21,7 +24,8 @@ struct qw_engine {
     struct qw_dev *dev;
     struct qw_model *model;
     struct qw_kern *kern;
-    struct qw_gguf *draft_file; /* method dflash: the drafter's */
+    struct qw_pack_file *pack[QW_N_PACKS]; /* while loading */
+    struct qw_gguf *draft_file;            /* method dflash: the drafter's */
     struct qw_draft_hparams draft_hp;
     struct qw_draft_model *draft;
     struct qw_kern *draft_kern; /* attention of the drafter's head size and cache type */
@@ -58,6 +62,12 @@ int qw_engine_drafter(const struct qw_drafting *d, struct qw_target *t,
                       struct qw_drafter **out, struct qw_err *err);
 /* SHA-256 of the target's file; always: also where it takes reading a large file. */
 bool qw_engine_target_hash(const struct qw_engine *e, bool always, char hex[65]);
+/* The same of the drafter's; false where there is none. */
+bool qw_engine_draft_hash(const struct qw_engine *e, bool always, char hex[65]);
+/* Open the pack files that model.pack asks for; one that is missing or bad is made first.
+ * Where it cannot be made the weights are packed while they are loaded, as with off. */
+int qw_engine_packs(struct qw_engine *e, bool show, struct qw_err *err);
+void qw_engine_close_packs(struct qw_engine *e);
 int qw_engine_context(const struct qw_engine *e);
 int qw_engine_max_tokens(const struct qw_engine *e);
 int qw_engine_thinking_budget(const struct qw_engine *e); /* 0: none */

@@ -86,7 +86,9 @@ int qw_engine_draft_kernels(struct qw_engine *e, struct qw_err *err)
 
 int qw_engine_draft_load(struct qw_engine *e, bool show, struct qw_err *err)
 {
-    return e->draft != NULL ? qw_draft_model_load(e->draft, e->dev, show, err) : QW_OK;
+    return e->draft != NULL
+               ? qw_draft_model_load(e->draft, e->dev, e->pack[QW_PACK_DRAFT], show, err)
+               : QW_OK;
 }
 
 void qw_engine_draft_close(struct qw_engine *e)

@@ -47,3 +47,7 @@ src_libqwenrun_a_SOURCES += src/layer.c src/layer.h src/mtp.c src/mtp.h
 src_libqwenrun_a_SOURCES += \
 	src/save.c src/save_read.c src/save.h src/save_format.h \
 	src/state_kv.c src/state_kv.h src/state_io.c src/state_io.h
+
+# pack files
+src_libqwenrun_a_SOURCES += src/pack_file.c src/pack_file.h src/engine_pack.c
+src_qwenrun_SOURCES += src/cmd_pack.c

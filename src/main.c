@@ -12,13 +12,8 @@
 #include <string.h>
 
 static const struct qw_command *const commands[] = {
-    &qw_command_run,
-    &qw_command_info,
-    &qw_command_plan,
-    &qw_command_tokenize,
-    &qw_command_verify,
-    &qw_command_config,
-    NULL,
+    &qw_command_run,      &qw_command_info,   &qw_command_plan,   &qw_command_pack,
+    &qw_command_tokenize, &qw_command_verify, &qw_command_config, NULL,
 };
 
 /* A closed descriptor 0, 1 or 2 would be given to the next file that is opened, and an

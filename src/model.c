@@ -181,21 +181,43 @@ static int load_mtp(struct qw_loader *l, struct qw_model *m)
     return rc;
 }
 
-int qw_model_load(struct qw_model *m, struct qw_dev *dev, bool show, struct qw_err *err)
+static int walk(struct qw_loader *l, struct qw_model *m)
+{
+    int rc = qw_loader_mat(l, &m->embed);
+    if (rc == QW_OK)
+        rc = qw_loader_mat(l, &m->head);
+    if (rc == QW_OK)
+        rc = qw_loader_vector(l, -1, "output_norm.weight", 0, &m->out_norm);
+    for (int i = 0; rc == QW_OK && i < m->hp.n_layer; i++)
+        rc = load_layer(l, &m->layer[i], i, m->hp.ssm_conv);
+    if (rc == QW_OK && m->mtp != NULL)
+        rc = load_mtp(l, m);
+    return qw_loader_close(l, rc);
+}
+
+int qw_model_load(struct qw_model *m, struct qw_dev *dev, const struct qw_pack_file *pack,
+                  bool show, struct qw_err *err)
 {
     struct qw_loader l;
     m->dev = dev;
-    qw_loader_open(&l, m->file, dev, m->bytes, show, err);
-    int rc = qw_loader_mat(&l, &m->embed);
-    if (rc == QW_OK)
-        rc = qw_loader_mat(&l, &m->head);
-    if (rc == QW_OK)
-        rc = qw_loader_vector(&l, -1, "output_norm.weight", 0, &m->out_norm);
-    for (int i = 0; rc == QW_OK && i < m->hp.n_layer; i++)
-        rc = load_layer(&l, &m->layer[i], i, m->hp.ssm_conv);
-    if (rc == QW_OK && m->mtp != NULL)
-        rc = load_mtp(&l, m);
-    return qw_loader_close(&l, rc);
+    qw_loader_open(&l, m->file, dev, pack, NULL, m->bytes, show, err);
+    return walk(&l, m);
+}
+
+int qw_model_pack(struct qw_model *m, struct qw_save_writer *to, bool show,
+                  struct qw_err *err)
+{
+    struct qw_loader l;
+    qw_loader_open(&l, m->file, NULL, NULL, to, m->bytes, show, err);
+    return walk(&l, m);
+}
+
+int qw_model_packed(struct qw_model *m, const struct qw_pack_file *pack,
+                    struct qw_err *err)
+{
+    struct qw_loader l;
+    qw_loader_open(&l, m->file, NULL, pack, NULL, m->bytes, false, err);
+    return walk(&l, m);
 }
 
 /* ---- closing ---- */

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gguf_watch.h"
 #include "save.h"
 #include "save_format.h"
 
@@ -180,6 +181,8 @@ static int map_file(struct qw_save_reader *r, const char *path, struct qw_err *e
         if (r->map == NULL)
             rc = qw_fail(err, QW_EFILE, "%s: cannot map %llu bytes: %s", r->label,
                          ull(r->bytes), strerror(errno));
+        else
+            qw_watch_add(r->map, (size_t)r->bytes, r->label);
     }
     if (fd >= 0)
         close(fd);
@@ -227,8 +230,10 @@ void qw_save_close(struct qw_save_reader *r)
 {
     if (r == NULL)
         return;
-    if (r->map != NULL)
+    if (r->map != NULL) {
+        qw_watch_drop(r->map);
         munmap(r->map, (size_t)r->bytes);
+    }
     json_decref(r->header);
     free(r->section);
     free(r);

@@ -86,10 +86,12 @@ int qw_weights_plan(struct qw_mat *m, const struct qw_gguf *g, int layer,
 /* ---- loading ---- */
 
 void qw_loader_open(struct qw_loader *l, const struct qw_gguf *g, struct qw_dev *dev,
+                    const struct qw_pack_file *pack, struct qw_save_writer *to,
                     uint64_t total, bool show, struct qw_err *err)
 {
-    *l = (struct qw_loader){.file = g, .dev = dev, .total = total, .err = err};
-    qw_progress_start(&l->progress, "loading", show);
+    *l = (struct qw_loader){
+        .file = g, .dev = dev, .pack = pack, .to = to, .total = total, .err = err};
+    qw_progress_start(&l->progress, to != NULL ? "packing" : "loading", show);
 }
 
 int qw_loader_close(struct qw_loader *l, int rc)
@@ -138,28 +140,118 @@ static void pack_range(const struct qw_mat *mat, const struct qw_part *p, int fr
     }
 }
 
-int qw_loader_mat(struct qw_loader *l, struct qw_mat *mat)
+/* The tensor that tile `at` of a part belongs to; *start: its first tile. */
+static const struct qw_gguf_tensor *tensor_at(const struct qw_mat *mat,
+                                              const struct qw_part *p, int at, int *start,
+                                              int *tiles)
+{
+    int i = 0;
+    *start = 0;
+    *tiles = tiles_of((uint64_t)mat->rows[p->tensor[0]]);
+    while (at >= *start + *tiles) {
+        *start += *tiles;
+        *tiles = tiles_of((uint64_t)mat->rows[p->tensor[++i]]);
+    }
+    return mat->tensor[p->tensor[i]];
+}
+
+/* Tiles [from, from + *n) of a part in the pack, or fewer: as far as they lie together.
+ */
+static const unsigned char *in_pack(const struct qw_loader *l, const struct qw_mat *mat,
+                                    const struct qw_part *p, int from, int *n)
+{
+    const size_t tile = qw_pack_tile_bytes(p->layout, mat->K);
+    int start, tiles;
+    const struct qw_gguf_tensor *t = tensor_at(mat, p, from, &start, &tiles);
+    const unsigned char *at =
+        qw_pack_tensor(l->pack, p->layout, t->name, tile * (uint64_t)tiles);
+    *n = start + tiles - from < *n ? start + tiles - from : *n;
+    return at != NULL ? at + tile * (size_t)(from - start) : NULL;
+}
+
+static int no_section(const struct qw_loader *l, const struct qw_gguf_tensor *t)
+{
+    return qw_fail(l->err, QW_EFILE, "the pack file has no %.*s as this program packs it",
+                   (int)t->name.len, t->name.data);
+}
+
+/* Whether the pack has all of a matrix. */
+static int look(const struct qw_loader *l, const struct qw_mat *mat)
+{
+    for (int p = 0; p < mat->n_parts; p++)
+        for (int at = 0, n; at < mat->part[p].tiles; at += n) {
+            int start, tiles;
+            n = mat->part[p].tiles;
+            if (in_pack(l, mat, &mat->part[p], at, &n) == NULL)
+                return no_section(l, tensor_at(mat, &mat->part[p], at, &start, &tiles));
+        }
+    return QW_OK;
+}
+
+/* A matrix's tensors to sections of the pack. */
+static int write_mat(struct qw_loader *l, const struct qw_mat *mat)
+{
+    int rc = QW_OK;
+    for (int p = 0; p < mat->n_parts; p++) {
+        const struct qw_part *part = &mat->part[p];
+        const size_t tile = qw_pack_tile_bytes(part->layout, mat->K);
+        make_room(l, tile);
+        const int step = tile < STAGE ? (int)(STAGE / tile) : 1;
+        for (int at = 0, start, tiles; rc == QW_OK && at < part->tiles;
+             at = start + tiles) {
+            const struct qw_gguf_tensor *t = tensor_at(mat, part, at, &start, &tiles);
+            rc = qw_pack_begin(l->to, part->layout, t->name, l->err);
+            for (int i = 0; rc == QW_OK && i < tiles; i += step) {
+                const int n = tiles - i < step ? tiles - i : step;
+                pack_range(mat, part, start + i, n, l->stage);
+                rc = qw_save_append(l->to, l->stage, tile * (uint64_t)n, l->err);
+                l->done += tile * (uint64_t)n;
+                qw_progress_step(&l->progress, l->done, l->total);
+            }
+            if (rc == QW_OK)
+                rc = qw_save_end(l->to, l->err);
+        }
+    }
+    return rc;
+}
+
+static int load_mat(struct qw_loader *l, struct qw_mat *mat)
 {
     struct qw_dev *dev = l->dev;
     int rc = QW_OK;
     for (int p = 0; p < mat->n_parts; p++) {
         struct qw_part *part = &mat->part[p];
         const size_t tile = qw_pack_tile_bytes(part->layout, mat->K);
-        make_room(l, tile);
+        if (l->pack == NULL)
+            make_room(l, tile);
         const int step = tile < STAGE ? (int)(STAGE / tile) : 1;
         for (int i = 0; rc == QW_OK && i < part->n_slabs; i++) {
             struct qw_slab *s = &part->slab[i];
             rc = qw_dev_buffer_raw(dev, s->bytes, "weights", &s->buf, l->err);
-            for (int t = 0; rc == QW_OK && t < s->tiles; t += step) {
-                const int n = s->tiles - t < step ? s->tiles - t : step;
-                pack_range(mat, part, s->tile0 + t, n, l->stage);
-                rc = qw_dev_write(dev, s->buf, tile * (uint64_t)t, l->stage,
+            for (int t = 0, n; rc == QW_OK && t < s->tiles; t += n) {
+                const unsigned char *from = l->stage;
+                n = s->tiles - t < step ? s->tiles - t : step;
+                if (l->pack != NULL)
+                    from = in_pack(l, mat, part, s->tile0 + t, &n);
+                else
+                    pack_range(mat, part, s->tile0 + t, n, l->stage);
+                if (from == NULL)
+                    return look(l, mat);
+                rc = qw_dev_write(dev, s->buf, tile * (uint64_t)t, from,
                                   tile * (uint64_t)n, true, l->err);
                 l->done += tile * (uint64_t)n;
                 qw_progress_step(&l->progress, l->done, l->total);
             }
         }
     }
+    return rc;
+}
+
+int qw_loader_mat(struct qw_loader *l, struct qw_mat *mat)
+{
+    if (l->dev == NULL && l->to == NULL)
+        return look(l, mat);
+    int rc = l->to != NULL ? write_mat(l, mat) : load_mat(l, mat);
     for (int i = 0; i < mat->n_tensors; i++)
         qw_gguf_release_pages(l->file, mat->tensor[i]->data, mat->tensor[i]->size);
     return rc;
@@ -170,6 +262,8 @@ int qw_loader_vector(struct qw_loader *l, int layer, const char *suffix, int tap
 {
     const struct qw_gguf_tensor *t = qw_tensor(l->file, layer, suffix);
     const size_t n = (size_t)(t->ne[0] * t->ne[1]), size = n * sizeof(float);
+    if (l->dev == NULL)
+        return QW_OK; /* a pack has matrices alone */
     float *f = qw_alloc(2 * n, sizeof(float)), *v = f;
     qw_decode(t->type, t->data, f, n);
     if (taps > 0) {

@@ -159,3 +159,7 @@ tests_test_session_file_SOURCES = tests/test_session_file.c tests/session_util.c
 check_PROGRAMS += tests/test_timeline
 TESTS += tests/test_timeline
 tests_test_timeline_SOURCES = tests/test_timeline.c tests/session_util.c tests/session_util.h tests/check.h
+check_PROGRAMS += tests/test_packs
+TESTS += tests/test_packs tests/cli/pack.sh
+tests_test_packs_SOURCES = tests/test_packs.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
+EXTRA_DIST += tests/cli/pack.sh
