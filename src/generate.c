@@ -347,8 +347,10 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
         run.hash = EVP_MD_CTX_new();
         EVP_DigestInit_ex(run.hash, EVP_sha256(), NULL);
     }
-    const struct qw_pcg64 rng = *qw_sampler_rng(s->sampler); /* a reset seeds it anew */
     int rc = check_prompt(s, prompt, n, err);
+    if (rc == QW_OK)
+        rc = session_ready(s, err);
+    const struct qw_pcg64 rng = *qw_sampler_rng(s->sampler); /* a reset seeds it anew */
     if (rc == QW_OK)
         rc = reuse(s, prompt, n, &cached, err);
     r->cached_tokens = cached;
@@ -371,9 +373,7 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
     }
     finish(&run, n - cached, rc);
     speculation(s, &before, r);
-    if (rc == QW_EDEVICE)
-        qw_session_reset(s, NULL); /* what a failed step left is worth nothing */
-    return rc;
+    return session_result(s, rc);
 }
 
 void qw_result_free(struct qw_result *r)

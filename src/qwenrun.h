@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* qwenrun.h - the public interface: an engine is a loaded model, a session is one
  * timeline. An engine outlives its sessions. One thread at a time may use an engine and
- * its sessions. */
+ * its sessions. After QW_EDEVICE a session is an empty timeline, which the next call that
+ * the device lets through begins anew. */
 #ifndef QW_QWENRUN_H
 #define QW_QWENRUN_H
 

@@ -62,10 +62,29 @@ void qw_session_close(struct qw_session *s)
 
 int qw_session_reset(struct qw_session *s, struct qw_err *err)
 {
+    /* commands of a step that broke off may still read the step's control block */
+    int rc = s->broken ? qw_target_wait(s->target, err) : QW_OK;
     s->n = 0;
     session_sampler(s, 0);
     qw_spec_reset(s->spec);
-    return qw_target_reset(s->target, err);
+    if (rc == QW_OK)
+        rc = qw_target_reset(s->target, err);
+    s->broken = rc != QW_OK;
+    return rc;
+}
+
+int session_ready(struct qw_session *s, struct qw_err *err)
+{
+    return s->broken ? qw_session_reset(s, err) : QW_OK;
+}
+
+int session_result(struct qw_session *s, int rc)
+{
+    if (rc == QW_EDEVICE) {
+        s->broken = true;
+        s->n = 0;
+    }
+    return rc;
 }
 
 void session_push(struct qw_session *s, int32_t id)
@@ -93,7 +112,7 @@ int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *l
 {
     const size_t most = (size_t)qw_target_prefill_rows(s->target);
     const size_t V = (size_t)s->e->model->hp.n_vocab, E = (size_t)s->e->model->hp.n_embd;
-    int rc = QW_OK;
+    int rc = session_ready(s, err);
     for (size_t at = 0; rc == QW_OK && at < n;) {
         const size_t step = n - at < most ? n - at : most;
         rc = qw_target_forward(s->target, id + at, (int)step, true, err);
@@ -103,5 +122,5 @@ int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *l
             rc = qw_target_read_hidden(s->target, hidden + at * E, (int)step, err);
         at += step;
     }
-    return rc;
+    return session_result(s, rc);
 }

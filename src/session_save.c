@@ -58,11 +58,18 @@ static json_t *make_header(const struct qw_session *s, const struct qw_state *st
     return h;
 }
 
+/* S as of the position. What breaks off in between has changed a part of it. */
+static int settle(struct qw_session *s, struct qw_err *err)
+{
+    int rc = session_ready(s, err);
+    return session_result(s, rc == QW_OK ? qw_target_settle(s->target, err) : rc);
+}
+
 int qw_session_snapshot(struct qw_session *s, const char *path, struct qw_err *err)
 {
     const struct qw_state *state = qw_target_state(s->target);
     struct qw_save_writer *w = NULL;
-    int rc = qw_target_settle(s->target, err);
+    int rc = settle(s, err);
     if (rc != QW_OK)
         return rc;
     json_t *header = make_header(s, state);
@@ -185,12 +192,14 @@ static int restore(struct qw_session *s, const struct qw_save_reader *r,
 int qw_session_restore(struct qw_session *s, const char *path, struct qw_err *err)
 {
     struct qw_save_reader *r;
-    int rc = qw_target_wait(s->target, err);
+    int rc = session_ready(s, err);
+    if (rc == QW_OK)
+        rc = session_result(s, qw_target_wait(s->target, err));
     if (rc == QW_OK)
         rc = qw_save_open(&r, path, &kind, err);
     if (rc != QW_OK)
         return rc;
-    rc = restore(s, r, err);
+    rc = session_result(s, restore(s, r, err));
     qw_save_close(r);
     return rc;
 }
@@ -201,7 +210,7 @@ int qw_session_fork(struct qw_session **out, struct qw_session *s, struct qw_err
     int rc = qw_session_open(&f, s->e, &s->drafting.p, err);
     if (rc != QW_OK)
         return rc;
-    rc = qw_target_settle(s->target, err);
+    rc = settle(s, err);
     if (rc == QW_OK)
         rc = qw_state_copy(qw_target_state(f->target), qw_target_state(s->target), err);
     if (rc == QW_OK)
@@ -221,7 +230,7 @@ int qw_session_fork(struct qw_session **out, struct qw_session *s, struct qw_err
 
 int qw_session_digest(struct qw_session *s, char hex[65], struct qw_err *err)
 {
-    int rc = qw_target_settle(s->target, err);
+    int rc = settle(s, err);
     return rc == QW_OK ? qw_state_digest(qw_target_state(s->target), hex, err) : rc;
 }
 

@@ -12,10 +12,21 @@
  *                       longer count; images, pipes and SVM never do.
  * CLF_FAIL_ENQUEUE=N    the Nth kernel launch and all after it fail
  *                       (CL_OUT_OF_RESOURCES, as after a lost device)
- * CLF_FAIL_READ=N       the same for the Nth clEnqueueReadBuffer
+ * CLF_FAIL_READ=N       the same for the Nth clEnqueueReadBuffer,
+ * CLF_FAIL_WRITE=N      clEnqueueWriteBuffer,
+ * CLF_FAIL_COPY=N       clEnqueueCopyBuffer,
+ * CLF_FAIL_FILL=N       clEnqueueFillBuffer,
+ * CLF_FAIL_WAIT=N       clFinish or clWaitForEvents,
+ * CLF_FAIL_KERNEL=N     clCreateKernel,
+ * CLF_FAIL_BUFFER=N     clCreateBuffer
+ * CLF_ONCE=1            of those, the Nth alone fails
  * CLF_FAIL_BUILD=1      clBuildProgram always fails; status and log say so
  * CLF_COUNT=FILE        at exit, write there what was asked of OpenCL: bytes and number
  * of buffers, kernels made, launches, writes, and waits (blocking reads and clFinish)
+ *
+ * A program may also have this file linked into it, and set the variables as it goes: a
+ * count starts when its variable is set.
+ *
  * CLF_NO_EXT=A[,B...]   hide extensions from the device's two lists. The compiler
  *                       still knows them: it is the program that must not ask.
  */
@@ -35,6 +46,17 @@ static unsigned long long num(const char *k)
     const char *v = getenv(k);
 
     return v ? strtoull(v, NULL, 0) : 0;
+}
+
+/* Does the call that *i counts fail, by the variable `name`? */
+static int fails(const char *name, unsigned long long *i)
+{
+    unsigned long long f = num(name);
+
+    if (!f)
+        return *i = 0;
+    ++*i;
+    return num("CLF_ONCE") ? *i == f : *i >= f;
 }
 
 static struct {
@@ -153,7 +175,8 @@ static cl_mem taken(cl_mem b, size_t n)
 
 cl_mem clCreateBuffer(cl_context c, cl_mem_flags f, size_t n, void *p, cl_int *e)
 {
-    cl_int r = take(n);
+    static unsigned long long i;
+    cl_int r = fails("CLF_FAIL_BUFFER", &i) ? CL_MEM_OBJECT_ALLOCATION_FAILURE : take(n);
 
     REAL(cl_mem, clCreateBuffer, cl_context, cl_mem_flags, size_t, void *, cl_int *);
     if (r == CL_SUCCESS)
@@ -267,12 +290,11 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint d, const 
                               const cl_event *w, cl_event *ev)
 {
     static unsigned long long i;
-    unsigned long long f = num("CLF_FAIL_ENQUEUE");
 
     REAL(cl_int, clEnqueueNDRangeKernel, cl_command_queue, cl_kernel, cl_uint,
          const size_t *, const size_t *, const size_t *, cl_uint, const cl_event *,
          cl_event *);
-    if (f && ++i >= f)
+    if (fails("CLF_FAIL_ENQUEUE", &i))
         return CL_OUT_OF_RESOURCES;
     asked.launches++;
     return real(q, k, d, o, g, l, n, w, ev);
@@ -282,11 +304,10 @@ cl_int clEnqueueReadBuffer(cl_command_queue q, cl_mem b, cl_bool s, size_t o, si
                            void *p, cl_uint n, const cl_event *w, cl_event *ev)
 {
     static unsigned long long i;
-    unsigned long long f = num("CLF_FAIL_READ");
 
     REAL(cl_int, clEnqueueReadBuffer, cl_command_queue, cl_mem, cl_bool, size_t, size_t,
          void *, cl_uint, const cl_event *, cl_event *);
-    if (f && ++i >= f)
+    if (fails("CLF_FAIL_READ", &i))
         return CL_OUT_OF_RESOURCES;
     asked.waits += s != CL_FALSE;
     return real(q, b, s, o, z, p, n, w, ev);
@@ -295,22 +316,71 @@ cl_int clEnqueueReadBuffer(cl_command_queue q, cl_mem b, cl_bool s, size_t o, si
 cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem b, cl_bool s, size_t o, size_t z,
                             const void *p, cl_uint n, const cl_event *w, cl_event *ev)
 {
+    static unsigned long long i;
+
     REAL(cl_int, clEnqueueWriteBuffer, cl_command_queue, cl_mem, cl_bool, size_t, size_t,
          const void *, cl_uint, const cl_event *, cl_event *);
+    if (fails("CLF_FAIL_WRITE", &i))
+        return CL_OUT_OF_RESOURCES;
     asked.writes++;
     return real(q, b, s, o, z, p, n, w, ev);
+}
+
+cl_int clEnqueueCopyBuffer(cl_command_queue q, cl_mem a, cl_mem b, size_t oa, size_t ob,
+                           size_t z, cl_uint n, const cl_event *w, cl_event *ev)
+{
+    static unsigned long long i;
+
+    REAL(cl_int, clEnqueueCopyBuffer, cl_command_queue, cl_mem, cl_mem, size_t, size_t,
+         size_t, cl_uint, const cl_event *, cl_event *);
+    return fails("CLF_FAIL_COPY", &i) ? CL_OUT_OF_RESOURCES
+                                      : real(q, a, b, oa, ob, z, n, w, ev);
+}
+
+cl_int clEnqueueFillBuffer(cl_command_queue q, cl_mem b, const void *p, size_t m,
+                           size_t o, size_t z, cl_uint n, const cl_event *w, cl_event *ev)
+{
+    static unsigned long long i;
+
+    REAL(cl_int, clEnqueueFillBuffer, cl_command_queue, cl_mem, const void *, size_t,
+         size_t, size_t, cl_uint, const cl_event *, cl_event *);
+    return fails("CLF_FAIL_FILL", &i) ? CL_OUT_OF_RESOURCES
+                                      : real(q, b, p, m, o, z, n, w, ev);
+}
+
+/* The two ways to wait count together. One that fails has not waited. */
+static int wait_fails(void)
+{
+    static unsigned long long i;
+
+    return fails("CLF_FAIL_WAIT", &i);
 }
 
 cl_int clFinish(cl_command_queue q)
 {
     REAL(cl_int, clFinish, cl_command_queue);
+    if (wait_fails())
+        return CL_OUT_OF_RESOURCES;
     asked.waits++;
     return real(q);
 }
 
+cl_int clWaitForEvents(cl_uint n, const cl_event *w)
+{
+    REAL(cl_int, clWaitForEvents, cl_uint, const cl_event *);
+    return wait_fails() ? CL_OUT_OF_RESOURCES : real(n, w);
+}
+
 cl_kernel clCreateKernel(cl_program g, const char *name, cl_int *e)
 {
+    static unsigned long long i;
+
     REAL(cl_kernel, clCreateKernel, cl_program, const char *, cl_int *);
+    if (fails("CLF_FAIL_KERNEL", &i)) {
+        if (e)
+            *e = CL_OUT_OF_RESOURCES;
+        return NULL;
+    }
     asked.kernels++;
     return real(g, name, e);
 }

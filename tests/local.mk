@@ -163,3 +163,6 @@ check_PROGRAMS += tests/test_packs
 TESTS += tests/test_packs tests/cli/pack.sh
 tests_test_packs_SOURCES = tests/test_packs.c tests/net_util.c tests/net_util.h tests/ggufw.h tests/check.h
 EXTRA_DIST += tests/cli/pack.sh
+check_PROGRAMS += tests/test_fault
+TESTS += tests/test_fault
+tests_test_fault_SOURCES = tests/test_fault.c tests/clfault.c tests/session_util.c tests/session_util.h tests/check.h

@@ -51,6 +51,15 @@ for n in 1 3; do
     t_status_is "read $n fails: status" 4
     t_err_has "read $n fails: message" 'clEnqueueReadBuffer.*CL_OUT_OF_RESOURCES'
 done
+# the shipped pair: a drafter's own buffers, kernels and launches; a wait between two tokens
+for fault in ENQUEUE=700 ENQUEUE=980 READ=4 WRITE=2 WRITE=128 FILL=2 KERNEL=1 KERNEL=300 BUFFER=1 \
+    BUFFER=170 WAIT=2; do
+    faulty "CLF_ONCE=1 CLF_FAIL_$fault" run --raw -q -o sampling.max_tokens=12 -p "$prompt"
+    t_status_is "drafting, $fault fails: status" 4
+    t_err_has "drafting, $fault fails: message" \
+        'CL_OUT_OF_RESOURCES\|CL_MEM_OBJECT_ALLOCATION_FAILURE'
+    t_err_lines "drafting, $fault fails: one line" 1
+done
 answer "CLF_FAIL_BUILD=1"
 t_status_is "build fails: status" 4
 t_err_has "build fails: the log is shown" 'clfault: build refused'
