@@ -120,6 +120,8 @@ int qw_session_score(struct qw_session *s, const int32_t *id, size_t n, float *l
             rc = qw_target_read_logits(s->target, logits + at * V, (int)step, err);
         if (rc == QW_OK && hidden != NULL)
             rc = qw_target_read_hidden(s->target, hidden + at * E, (int)step, err);
+        for (size_t i = 0; rc == QW_OK && i < step; i++)
+            session_push(s, id[at + i]);
         at += step;
     }
     return session_result(s, rc);

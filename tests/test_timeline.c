@@ -170,6 +170,37 @@ static void random_numbers(void)
     close_engine(&p);
 }
 
+/* ---- scoring ---- */
+
+/* The ids that were scored are the session's tokens: it can be saved and gone on from. */
+static void scored(void)
+{
+    enum { N = 20 };
+    struct opened p;
+    struct qw_session_params params;
+    struct qw_session *s;
+    size_t n;
+    open_tiny(&p, &settings[0]);
+    qw_session_defaults(&params, p.e);
+    params.scoring = true;
+    OK(qw_session_open(&s, p.e, &params, &err));
+    const size_t V = (size_t)qw_engine_n_vocab(p.e);
+    float *in_two = qw_alloc(N * V, sizeof(float)),
+          *at_once = qw_alloc(N * V, sizeof(float));
+    OK(qw_session_score(s, p.prompt.id, N, at_once, NULL, &err));
+    OK(qw_session_reset(s, &err));
+    OK(qw_session_score(s, p.prompt.id, 7, in_two, NULL, &err));
+    OK(qw_session_score(s, p.prompt.id + 7, N - 7, in_two + 7 * V, NULL, &err));
+    CHECK(memcmp(in_two, at_once, N * V * sizeof(float)) == 0, "another score in two");
+    const int32_t *id = qw_session_ids(s, &n);
+    CHECK(n == N && memcmp(id, p.prompt.id, N * sizeof(*id)) == 0, "%zu tokens", n);
+    check_saved(s, &p, "a scored text");
+    free(in_two);
+    free(at_once);
+    qw_session_close(s);
+    close_engine(&p);
+}
+
 /* ---- two sessions ---- */
 
 /* A session that makes its answer a few tokens at a time, while another is in the middle
@@ -253,5 +284,5 @@ static void two_sessions(void)
     close_engine(&p);
 }
 
-QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(two_sessions),
-         T(session_done))
+QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(scored),
+         T(two_sessions), T(session_done))
