@@ -270,7 +270,6 @@ int qw_engine_detokenize(struct qw_engine *e, const int32_t *id, size_t n, char 
 int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages,
                           const json_t *tools, struct qw_tokens *out, struct qw_err *err)
 {
-    static const char open_block[] = "<think>\n";
     const char *thinking = e->opt->chat.thinking;
     const struct qw_chat_params p = {.thinking = strcmp(thinking, "on") == 0 ? QW_THINK_ON
                                                  : strcmp(thinking, "off") == 0
@@ -279,15 +278,12 @@ int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages,
                                      .tools = tools};
     struct qw_prompt prompt = {0};
     struct qw_ids ids = {0};
-    const size_t n = sizeof(open_block) - 1;
     int rc = need_tok(e, err);
     if (rc == QW_OK)
         rc = qw_chat_render(&e->chat, messages, &p, &prompt, err);
     if (rc != QW_OK)
         return rc;
     qw_chat_encode(e->tok, &prompt, &ids);
-    e->thinking = prompt.text.len >= n &&
-                  memcmp(prompt.text.data + prompt.text.len - n, open_block, n) == 0;
     qw_prompt_free(&prompt);
     *out = (struct qw_tokens){ids.id, ids.len};
     return QW_OK;

@@ -31,7 +31,6 @@ struct qw_engine {
     struct qw_kern *draft_kern; /* attention of the drafter's head size and cache type */
     char **stop;                /* stop texts, escapes resolved */
     size_t n_stop;
-    bool thinking; /* prompts end inside an open think block */
     double load_ms;
 };
 

@@ -17,6 +17,7 @@ struct run {
     size_t sent;
     EVP_MD_CTX *hash;
     size_t cap;
+    bool thinking; /* the answer begins inside an open think block */
     double start, first, last;
 };
 
@@ -145,7 +146,7 @@ static bool take(struct run *run, int32_t id, int *rc)
 
 static bool in_thought(const struct run *run)
 {
-    return run->s->e->thinking &&
+    return run->thinking &&
            (run->text.data == NULL ||
             memmem(run->text.data, run->text.len, "</think>", 8) == NULL);
 }
@@ -282,6 +283,27 @@ static void finish(struct run *run, size_t n_prompt, int rc)
     }
 }
 
+/* Does the prompt end inside a think block: just behind its opening, or as the answer did
+ * that it goes on from? */
+static bool opens_thought(const struct qw_session *s, const int32_t *prompt, size_t n)
+{
+    static const char opening[] = "<think>\n";
+    const size_t len = sizeof(opening) - 1;
+    struct qw_detok d;
+    struct qw_buf tail = {0};
+    if (s->e->tok == NULL)
+        return false;
+    if (n == s->n && n > 0 && memcmp(s->id, prompt, n * sizeof(*prompt)) == 0)
+        return s->thinking;
+    qw_detok_init(&d, s->e->tok, true);
+    for (size_t i = n > len ? n - len : 0; i < n; i++)
+        qw_detok_feed(&d, prompt[i], &tail);
+    const bool opens =
+        tail.len >= len && memcmp(tail.data + tail.len - len, opening, len) == 0;
+    qw_buf_free(&tail);
+    return opens;
+}
+
 /* Tokens of the prompt that the caches hold already: all they hold, when the prompt goes
  * on from there; else the timeline starts anew. */
 static int reuse(struct qw_session *s, const int32_t *prompt, size_t n, size_t *cached,
@@ -333,6 +355,26 @@ static void speculation(const struct qw_session *s, const struct qw_spec_stats *
     }
 }
 
+/* The prompt's tokens from `cached` on, then the answer. rng: NULL, or the random numbers
+ * to go on with. */
+static int answer(struct run *run, const int32_t *prompt, size_t n, size_t cached,
+                  const struct qw_pcg64 *rng, struct qw_err *err)
+{
+    struct qw_session *s = run->s;
+    for (s->n = 0; s->n < n;)
+        session_push(s, prompt[s->n]);
+    session_sampler(s, n);
+    if (rng != NULL)
+        *qw_sampler_rng(s->sampler) = *rng;
+    int rc = prefill(s, prompt + cached, n - cached, run->g, err);
+    if (rc == QW_EINTR) /* what was not fed is no part of the timeline */
+        s->n = (size_t)qw_target_state(s->target)->pos;
+    if (rc == QW_OK)
+        rc = decode(run, err);
+    s->thinking = s->n >= n && in_thought(run);
+    return rc;
+}
+
 int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
                         const struct qw_generate *g, struct qw_result *r,
                         struct qw_err *err)
@@ -350,23 +392,15 @@ int qw_session_generate(struct qw_session *s, const int32_t *prompt, size_t n,
     int rc = check_prompt(s, prompt, n, err);
     if (rc == QW_OK)
         rc = session_ready(s, err);
+    if (rc == QW_OK)
+        run.thinking = opens_thought(s, prompt, n);
     const struct qw_pcg64 rng = *qw_sampler_rng(s->sampler); /* a reset seeds it anew */
     if (rc == QW_OK)
         rc = reuse(s, prompt, n, &cached, err);
     r->cached_tokens = cached;
     before = *qw_spec_stats(s->spec);
-    if (rc == QW_OK) {
-        for (s->n = 0; s->n < n;)
-            session_push(s, prompt[s->n]);
-        session_sampler(s, n);
-        if (g->resume)
-            *qw_sampler_rng(s->sampler) = rng;
-        rc = prefill(s, prompt + cached, n - cached, g, err);
-        if (rc == QW_EINTR) /* what was not fed is no part of the timeline */
-            s->n = (size_t)qw_target_state(s->target)->pos;
-    }
     if (rc == QW_OK)
-        rc = decode(&run, err);
+        rc = answer(&run, prompt, n, cached, g->resume ? &rng : NULL, err);
     if (rc == QW_EINTR) {
         r->finish_reason = "interrupted";
         qw_fail(err, rc, "interrupted");

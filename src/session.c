@@ -65,6 +65,7 @@ int qw_session_reset(struct qw_session *s, struct qw_err *err)
     /* commands of a step that broke off may still read the step's control block */
     int rc = s->broken ? qw_target_wait(s->target, err) : QW_OK;
     s->n = 0;
+    s->thinking = false;
     session_sampler(s, 0);
     qw_spec_reset(s->spec);
     if (rc == QW_OK)

@@ -16,6 +16,7 @@ struct qw_session {
     float *logits; /* rows of a step, read back only when the host needs them */
     int32_t *id;   /* the timeline: what the caches hold, then the newest token */
     size_t n, cap;
+    bool thinking; /* it ends inside an open think block */
     bool broken; /* a device call failed: what the state holds is not known */
 };
 

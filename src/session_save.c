@@ -53,6 +53,7 @@ static json_t *make_header(const struct qw_session *s, const struct qw_state *st
     }
     json_object_set_new(h, "position", json_integer(state->pos));
     json_object_set_new(h, "ids", ids);
+    json_object_set_new(h, "thinking", json_boolean(s->thinking));
     json_object_set_new(h, "rng_state", hex128(rng->state));
     json_object_set_new(h, "rng_stream", hex128(rng->inc));
     return h;
@@ -180,6 +181,7 @@ static int restore(struct qw_session *s, const struct qw_save_reader *r,
         qw_spec_reset(s->spec);
         for (s->n = 0; s->n < n;)
             session_push(s, id[s->n]);
+        s->thinking = json_is_true(json_object_get(h, "thinking"));
         session_sampler(s, n);
         *qw_sampler_rng(s->sampler) = rng;
     }
@@ -219,6 +221,7 @@ int qw_session_fork(struct qw_session **out, struct qw_session *s, struct qw_err
         rc = qw_target_wait(f->target, err);
     for (size_t i = 0; i < s->n; i++)
         session_push(f, s->id[i]);
+    f->thinking = s->thinking;
     session_sampler(f, f->n);
     *qw_sampler_rng(f->sampler) = *qw_sampler_rng(s->sampler);
     if (rc != QW_OK)

@@ -170,6 +170,73 @@ static void random_numbers(void)
     close_engine(&p);
 }
 
+/* ---- thoughts ---- */
+
+static int closed(const char *text)
+{
+    int n = 0;
+    for (; (text = strstr(text, "</think>")) != NULL; text++)
+        n++;
+    return n;
+}
+
+static struct qw_tokens ask_why(struct qw_engine *e)
+{
+    struct qw_tokens ids;
+    json_t *chat =
+        json_pack("[{s:s, s:s}]", "role", "user", "content", "Why is the sky blue?");
+    OK(qw_engine_chat_prompt(e, chat, NULL, &ids, &err));
+    json_decref(chat);
+    return ids;
+}
+
+/* The budget of thoughts is for the answer that thinks: not for another session's whose
+ * prompt is no question, not again when the answer goes on; and it is still there where
+ * an answer ended inside its thought, also through a file. */
+static void thoughts(void)
+{
+    enum { BUDGET = 3 };
+    static const struct setting on = {
+        "a budget for thoughts", {"chat.thinking=on", "chat.thinking_budget=3"}, 2};
+    struct opened p;
+    struct qw_session *s, *plain, *file;
+    open_engine(&p, &on, 3 * BUDGET, "model.context=512");
+    char *path = qw_sprintf("%s/thought", session_dir());
+    OK(qw_session_open(&s, p.e, NULL, &err));
+    OK(qw_session_open(&plain, p.e, NULL, &err));
+    OK(qw_session_open(&file, p.e, NULL, &err));
+    struct qw_result before = generate(plain, p.prompt.id, p.prompt.n, false);
+    struct qw_tokens why = ask_why(p.e);
+    struct qw_result first = generate(s, why.id, why.n, false);
+    struct qw_result then = generate(plain, p.prompt.id, p.prompt.n, false);
+    CHECK(same(&before, &then), "a question to one session changed another's answer");
+    CHECK(closed(before.text) == 0 && closed(first.text) == 1, "%s", first.text);
+    struct qw_result more = resume(s);
+    CHECK(more.ids.n > BUDGET && closed(more.text) == 0,
+          "%zu tokens, closed %d times: %s", more.ids.n, closed(more.text), more.text);
+    struct stopper stop = {.after = 1};
+    const struct qw_generate g = {.emit = stop_after, .arg = &stop};
+    struct qw_result piece;
+    CHECK(qw_session_generate(plain, why.id, why.n, &g, &piece, NULL) == QW_EINTR);
+    CHECK(piece.ids.n < BUDGET && closed(piece.text) == 0, "%s", piece.text);
+    OK(qw_session_snapshot(plain, path, &err));
+    OK(qw_session_restore(file, path, &err));
+    struct qw_result rest = resume(file);
+    CHECK(closed(rest.text) == 1, "not closed: %s", rest.text);
+    qw_result_free(&before);
+    qw_result_free(&first);
+    qw_result_free(&then);
+    qw_result_free(&more);
+    qw_result_free(&piece);
+    qw_result_free(&rest);
+    free(why.id);
+    free(path);
+    qw_session_close(s);
+    qw_session_close(plain);
+    qw_session_close(file);
+    close_engine(&p);
+}
+
 /* ---- scoring ---- */
 
 /* The ids that were scored are the session's tokens: it can be saved and gone on from. */
@@ -284,5 +351,5 @@ static void two_sessions(void)
     close_engine(&p);
 }
 
-QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(scored),
-         T(two_sessions), T(session_done))
+QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(thoughts),
+         T(scored), T(two_sessions), T(session_done))
