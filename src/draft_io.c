@@ -59,14 +59,6 @@ int qw_draft_save(struct qw_drafter *d, int pos, struct qw_save_writer *w,
     return rc;
 }
 
-static bool has(const struct qw_save_reader *r, const char *name)
-{
-    for (size_t i = 0; i < qw_save_n_sections(r); i++)
-        if (strcmp(qw_save_section_name(r, i), name) == 0)
-            return true;
-    return false;
-}
-
 static int load_part(struct qw_dev *dev, const struct qw_draft_part *p,
                      const struct qw_save_reader *r, bool apply, struct qw_err *err)
 {
@@ -91,18 +83,8 @@ static int load_part(struct qw_dev *dev, const struct qw_draft_part *p,
 int qw_draft_load(struct qw_drafter *d, int pos, const struct qw_save_reader *r,
                   bool apply, struct qw_err *err)
 {
-    char first[QW_SAVE_NAME] = "";
     int n, rc = QW_OK;
     struct qw_draft_part *p = parts_of(d, pos, &n);
-    if (n > 0)
-        section(&p[0], first);
-    if (n > 0 && !has(r, first)) {
-        if (apply)
-            qw_log(QW_WARN,
-                   "%s was made without a %s drafter: drafts will be poor at first",
-                   qw_save_name(r), d->ops->name);
-        n = 0;
-    }
     for (int i = 0; rc == QW_OK && i < n; i++)
         rc = load_part(qw_target_dev(d->target), &p[i], r, apply, err);
     free(p);

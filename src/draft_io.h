@@ -10,9 +10,8 @@
 /* Adds a section "draft.<part>" for each part. */
 int qw_draft_save(struct qw_drafter *d, int pos, struct qw_save_writer *w,
                   struct qw_err *err);
-/* QW_EFILE where the file's parts have other sizes than this drafter's; apply false: only
- * that check. A file without them (made without this drafter) leaves the drafter
- * without history, which costs acceptance and nothing else: logged. */
+/* The parts of a file that this drafter made. QW_EFILE where one is missing or has
+ * another size; apply false: only that check. */
 int qw_draft_load(struct qw_drafter *d, int pos, const struct qw_save_reader *r,
                   bool apply, struct qw_err *err);
 /* Both made by the same parameters. Enqueues; the caller waits. */

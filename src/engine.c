@@ -333,10 +333,7 @@ static json_t *target_hash(const struct qw_engine *e, bool sha256)
 static json_t *draft_hash(const struct qw_engine *e, bool sha256)
 {
     char hex[65];
-    return e->draft_file != NULL &&
-                   model_hash(e->opt->model.draft, e->draft_file, sha256, hex)
-               ? json_string(hex)
-               : json_null();
+    return qw_engine_draft_hash(e, sha256, hex) ? json_string(hex) : json_null();
 }
 
 static json_t *kernel_table(const struct qw_engine *e)

@@ -94,8 +94,9 @@ int qw_session_reset(struct qw_session *s, struct qw_err *err);
 
 /* Everything the session is, with the tokens so far, into a checked file; from one, whose
  * model, kernels and cache type must be this session's (else QW_EFILE, and the session
- * stays as it was); into a new session, the source unchanged; as a SHA-256 of the state,
- * equal for every way that led to the same tokens. */
+ * stays as it was; made with another drafter it costs acceptance alone); into a new
+ * session, the source unchanged; as a SHA-256 of the state, equal for every way that led
+ * to the same tokens. */
 int qw_session_snapshot(struct qw_session *s, const char *path, struct qw_err *err);
 int qw_session_restore(struct qw_session *s, const char *path, struct qw_err *err);
 int qw_session_fork(struct qw_session **out, struct qw_session *s, struct qw_err *err);

@@ -22,6 +22,19 @@ static json_t *belongs_to(const struct qw_session *s)
                      "order_of_sums", 1, "kv", s->e->opt->kv.target);
 }
 
+/* What the parts of the drafter's cache belong to; JSON null where it keeps none. */
+static json_t *drafter_of(const struct qw_session *s)
+{
+    const struct qw_drafter *d = s->drafter;
+    char hex[65] = ""; /* an MTP block is in the model's file */
+    if (d == NULL || d->ops->parts == NULL)
+        return json_null();
+    if (s->e->draft != NULL && !qw_engine_draft_hash(s->e, true, hex))
+        return NULL;
+    return json_pack("{s:s, s:s, s:s}", "method", d->ops->name, "sha256", hex, "kv",
+                     s->e->opt->kv.draft);
+}
+
 static json_t *hex128(unsigned __int128 v)
 {
     char text[33];
@@ -44,13 +57,16 @@ static bool from_hex128(const json_t *j, unsigned __int128 *v)
 static json_t *make_header(const struct qw_session *s, const struct qw_state *state)
 {
     const struct qw_pcg64 *rng = qw_sampler_rng(s->sampler);
-    json_t *h = belongs_to(s), *ids = json_array();
+    json_t *h = belongs_to(s), *ids = json_array(), *drafter = drafter_of(s);
     for (size_t i = 0; i < s->n; i++)
         json_array_append_new(ids, json_integer(s->id[i]));
-    if (h == NULL) {
+    if (h == NULL || drafter == NULL) {
+        json_decref(h);
         json_decref(ids);
+        json_decref(drafter);
         return NULL;
     }
+    json_object_set_new(h, "drafter", drafter);
     json_object_set_new(h, "position", json_integer(state->pos));
     json_object_set_new(h, "ids", ids);
     json_object_set_new(h, "thinking", json_boolean(s->thinking));
@@ -74,9 +90,10 @@ int qw_session_snapshot(struct qw_session *s, const char *path, struct qw_err *e
     if (rc != QW_OK)
         return rc;
     json_t *header = make_header(s, state);
-    rc = header == NULL ? qw_fail(err, QW_EFILE, "%s: cannot be read to name it in %s",
-                                  s->e->opt->model.target, path)
-                        : qw_save_create(&w, path, &kind, header, err);
+    rc = header == NULL
+             ? qw_fail(err, QW_EFILE, "%s or its drafter cannot be read to name it in %s",
+                       s->e->opt->model.target, path)
+             : qw_save_create(&w, path, &kind, header, err);
     if (rc == QW_OK)
         rc = qw_state_write(state, w, err);
     if (rc == QW_OK)
@@ -157,10 +174,28 @@ static int read_ids(const struct qw_session *s, const struct qw_save_reader *r, 
     return QW_OK;
 }
 
+/* The drafter whose parts the file has: this session's, or NULL. It then has no history,
+ * which costs acceptance and nothing else. */
+static struct qw_drafter *of_file(const struct qw_session *s,
+                                  const struct qw_save_reader *r)
+{
+    json_t *mine = drafter_of(s);
+    const bool here = mine != NULL && !json_is_null(mine);
+    const bool same =
+        here && json_equal(mine, json_object_get(qw_save_header(r), "drafter"));
+    json_decref(mine);
+    if (s->drafter != NULL && s->drafter->ops->parts != NULL && !same)
+        qw_log(QW_WARN,
+               "%s was made without this %s drafter: drafts will be poor at first",
+               qw_save_name(r), s->drafter->ops->name);
+    return same ? s->drafter : NULL;
+}
+
 static int restore(struct qw_session *s, const struct qw_save_reader *r,
                    struct qw_err *err)
 {
     const json_t *h = qw_save_header(r);
+    struct qw_drafter *d = NULL;
     struct qw_pcg64 rng;
     int32_t *id = NULL;
     size_t n = 0;
@@ -174,7 +209,7 @@ static int restore(struct qw_session *s, const struct qw_save_reader *r,
         rc =
             qw_fail(err, QW_EFILE, "%s: no state of the random numbers", qw_save_name(r));
     if (rc == QW_OK)
-        rc = qw_draft_load(s->drafter, pos, r, false, err);
+        rc = qw_draft_load(d = of_file(s, r), pos, r, false, err);
     if (rc == QW_OK) /* changes nothing when it refuses */
         rc = qw_state_read(qw_target_state(s->target), r, err);
     if (rc == QW_OK) {
@@ -186,7 +221,7 @@ static int restore(struct qw_session *s, const struct qw_save_reader *r,
         *qw_sampler_rng(s->sampler) = rng;
     }
     if (rc == QW_OK)
-        rc = qw_draft_load(s->drafter, pos, r, true, err);
+        rc = qw_draft_load(d, pos, r, true, err);
     free(id);
     return rc;
 }

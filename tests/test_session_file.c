@@ -121,12 +121,12 @@ static void check_refused(struct victim *v, const char *path, const char *why)
 }
 
 /* A session of the prompt's tokens from `first` on, saved. The caller frees. */
-static char *file_of(const char *name, size_t first)
+static char *file_of(const struct setting *with, const char *name, size_t first)
 {
     char *path = qw_sprintf("%s/%s", session_dir(), name);
     struct opened p;
     struct qw_session *s;
-    open_engine(&p, &dflash, TOKENS, "model.context=512");
+    open_engine(&p, with, TOKENS, "model.context=512");
     OK(qw_session_open(&s, p.e, NULL, &err));
     struct qw_result r = generate(s, p.prompt.id + first, p.prompt.n - first, false);
     OK(qw_session_snapshot(s, path, &err));
@@ -215,7 +215,7 @@ static const struct edit edits[] = {
 static void refused(void)
 {
     struct victim v;
-    char *good = file_of("good", 0), *bad = qw_sprintf("%s/bad", session_dir());
+    char *good = file_of(&dflash, "good", 0), *bad = qw_sprintf("%s/bad", session_dir());
     open_victim(&v, "model.context=512");
     for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
         rewrite(good, good, bad, &edits[i]);
@@ -231,7 +231,8 @@ static void crossed(void)
 {
     static const struct edit none = {.why = ""};
     struct victim v;
-    char *longer = file_of("longer", 0), *shorter = file_of("shorter", 20),
+    char *longer = file_of(&dflash, "longer", 0),
+         *shorter = file_of(&dflash, "shorter", 20),
          *bad = qw_sprintf("%s/bad", session_dir());
     open_victim(&v, "model.context=512");
     rewrite(longer, shorter, bad, &none);
@@ -248,7 +249,7 @@ static void crossed(void)
  * leave room for. */
 static void context(void)
 {
-    char *good = file_of("good", 0);
+    char *good = file_of(&dflash, "good", 0);
     for (int more = 0; more < 2; more++) {
         struct qw_save_reader *r;
         struct victim v;
@@ -269,4 +270,89 @@ static void context(void)
     free(good);
 }
 
-QW_TESTS(T(refused), T(crossed), T(context), T(session_done))
+/* ---- drafters ---- */
+
+/* The shipped drafter with one bit of a weight turned. The caller frees. */
+static char *other_drafter(void)
+{
+    const char *src = getenv("srcdir") ? getenv("srcdir") : ".";
+    char *from = qw_sprintf("%s/models/tiny/tiny-qwen35-dflash-q8_0.gguf", src),
+         *to = qw_sprintf("%s/draft.gguf", session_dir());
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    MUST(in != NULL && out != NULL && fseek(in, 0, SEEK_END) == 0, "%s", from);
+    const long last = ftell(in) - 1;
+    rewind(in);
+    for (long i = 0, c; (c = getc(in)) != EOF; i++)
+        putc(i == last ? (int)c ^ 1 : (int)c, out);
+    MUST(fclose(in) == 0 && fclose(out) == 0, "%s", to);
+    free(from);
+    return to;
+}
+
+/* What was logged since the last call. */
+static bool logged(FILE *log, const char *what)
+{
+    char text[4096];
+    const size_t n = fread(text, 1, sizeof(text) - 1, log);
+    text[n] = '\0';
+    clearerr(log);
+    return strstr(text, what) != NULL;
+}
+
+/* Saved with one drafter or none, a session goes on with any: the same answer, and a
+ * warning where the file has nothing for the drafter. */
+static void drafters(void)
+{
+    enum { N = 4 };
+    char *draft = other_drafter(), *set = qw_sprintf("model.draft=%s", draft),
+         *name = qw_sprintf("%s/log", session_dir()), *path[N];
+    const struct setting all[N] = {
+        {"the shipped one", {"speculation.method=dflash"}, 1},
+        {"another file", {"speculation.method=dflash", set}, 2},
+        {"another cache type",
+         {"speculation.method=dflash", "kv.draft=f32", "kv.allow_lossy_draft=yes"},
+         3},
+        {"none", {"speculation.method=none"}, 1}};
+    struct qw_result want = {0};
+    OK(qw_log_open(QW_WARN, name, &err));
+    FILE *log = fopen(name, "rb");
+    MUST(log != NULL, "%s", name);
+    for (int i = 0; i < N; i++) {
+        char label[16];
+        snprintf(label, sizeof(label), "by%d", i);
+        path[i] = file_of(&all[i], label, 0);
+    }
+    logged(log, "");
+    for (int i = 0; i < N; i++) {
+        struct opened p;
+        struct qw_session *s;
+        open_engine(&p, &all[i], TOKENS, "model.context=512");
+        OK(qw_session_open(&s, p.e, NULL, &err));
+        for (int k = 0; k < N; k++) {
+            logged(log, "");
+            OK(qw_session_restore(s, path[k], &err));
+            CHECK(logged(log, "made without this dflash drafter") ==
+                      (i != k && i < N - 1),
+                  "saved with %s, restored with %s", all[k].label, all[i].label);
+            struct qw_result r = resume(s);
+            if (want.text == NULL)
+                want = r;
+            CHECK(same(&r, &want), "saved with %s, restored with %s: another answer",
+                  all[k].label, all[i].label);
+            if (r.text != want.text)
+                qw_result_free(&r);
+        }
+        qw_session_close(s);
+        close_engine(&p);
+    }
+    OK(qw_log_open(QW_WARN, NULL, &err));
+    fclose(log);
+    qw_result_free(&want);
+    for (int i = 0; i < N; i++)
+        free(path[i]);
+    free(name);
+    free(set);
+    free(draft);
+}
+
+QW_TESTS(T(refused), T(crossed), T(context), T(drafters), T(session_done))
