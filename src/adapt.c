@@ -120,17 +120,17 @@ static void decide(struct qw_adapt *a)
     }
 }
 
-void qw_adapt_note(struct qw_adapt *a, int drafted, int accepted, double seconds)
+void qw_adapt_note(struct qw_adapt *a, int asked, int accepted, double seconds)
 {
     seconds = seconds > 1e-9 ? seconds : 1e-9;
-    if (drafted == 0) {
+    if (asked == 0) {
         a->plain = COST_FADE * a->plain + seconds;
         a->plain_n = COST_FADE * a->plain_n + 1.0;
     } else {
-        double *cost = &a->cost[drafted];
+        double *cost = &a->cost[asked];
         *cost = *cost == 0.0 ? seconds : COST_FADE * *cost + (1.0 - COST_FADE) * seconds;
         a->drafted = true;
-        for (int i = 0; i < drafted && i <= accepted; i++) {
+        for (int i = 0; i < asked && i <= accepted; i++) {
             a->tried[i] = FADE * a->tried[i] + 1.0;
             a->right[i] = FADE * a->right[i] + (i < accepted);
         }

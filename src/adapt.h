@@ -13,7 +13,8 @@ void qw_adapt_close(struct qw_adapt *a);
 /* Tokens to draft in the coming step, 0..n_max; 0: a plain step. The same until the next
  * note. */
 int qw_adapt_choose(const struct qw_adapt *a);
-/* A step took so many seconds: `drafted` tokens were verified (0: a plain step), the
- * first `accepted` of them were right. */
-void qw_adapt_note(struct qw_adapt *a, int drafted, int accepted, double seconds);
+/* A step took so many seconds: `asked` tokens were drafted (0: a plain step), the first
+ * `accepted` of them were right. A draft that ended before its time counts as asked for:
+ * what it has not got is not right. */
+void qw_adapt_note(struct qw_adapt *a, int asked, int accepted, double seconds);
 #endif

@@ -17,7 +17,7 @@ struct qw_session {
     int32_t *id;   /* the timeline: what the caches hold, then the newest token */
     size_t n, cap;
     bool thinking; /* it ends inside an open think block */
-    bool broken; /* a device call failed: what the state holds is not known */
+    bool broken;   /* a device call failed: what the state holds is not known */
 };
 
 void session_push(struct qw_session *s, int32_t id);

@@ -21,6 +21,7 @@ struct qw_spec {
     int32_t read[QW_RES_IDS + QW_MAX_DRAFT + 1];
     struct qw_step_rows rows; /* of the step not yet committed */
     bool verified;            /* that step was a verify step */
+    int asked;                /* tokens its draft was asked for; 0: a plain step */
     double began;
     struct qw_spec_stats stats;
 };
@@ -215,6 +216,7 @@ int qw_spec_step(struct qw_spec *s, const int32_t *id, size_t n, int most, bool 
         rc = s->d->ops->propose(s->d, id, n, &found, err);
         count = found < count ? found : count;
     }
+    s->asked = count;
     if (rc == QW_OK)
         rc = count > 0 ? verify_step(s, newest, count, host, r, err)
                        : plain_step(s, newest, host, r, err);
@@ -239,6 +241,6 @@ void qw_spec_commit(struct qw_spec *s, int count, int32_t newest)
         st->kept[i] += i < kept;
     }
     if (s->adapt != NULL)
-        qw_adapt_note(s->adapt, drafted, kept, qw_now() - s->began);
+        qw_adapt_note(s->adapt, s->asked, kept, qw_now() - s->began);
     s->verified = false;
 }

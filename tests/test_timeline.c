@@ -170,6 +170,45 @@ static void random_numbers(void)
     close_engine(&p);
 }
 
+/* ---- drafts that come to nothing ---- */
+
+static const struct qw_drafter_ops *real_ops;
+static int proposals;
+
+static int counted(struct qw_drafter *d, const int32_t *id, size_t n, int *count,
+                   struct qw_err *err)
+{
+    proposals++;
+    return real_ops->propose(d, id, n, count, err);
+}
+
+/* A drafter that is asked and has nothing to say costs what it costs: adaptive drafting
+ * lets it be. */
+static void silent_drafter(void)
+{
+    enum { MANY = 160 };
+    static const struct setting silent = {
+        "p_min that cuts all",
+        {"speculation.method=dflash", "speculation.adaptive=yes", "speculation.p_min=1"},
+        3};
+    struct opened p;
+    struct qw_session *s;
+    open_engine(&p, &silent, MANY, "model.context=512");
+    OK(qw_session_open(&s, p.e, NULL, &err));
+    struct qw_drafter_ops ops = *(real_ops = s->drafter->ops);
+    ops.propose = counted;
+    s->drafter->ops = &ops;
+    struct qw_result r = generate(s, p.prompt.id, p.prompt.n, false);
+    s->drafter->ops = real_ops;
+    CHECK(r.ids.n > MANY / 2 && r.speculation.drafted < MANY / 8,
+          "%zu tokens, %lld drafted", r.ids.n, r.speculation.drafted);
+    CHECK(proposals > 0 && proposals < MANY / 4, "asked %d times for %zu tokens",
+          proposals, r.ids.n);
+    qw_result_free(&r);
+    qw_session_close(s);
+    close_engine(&p);
+}
+
 /* ---- thoughts ---- */
 
 static int closed(const char *text)
@@ -351,5 +390,5 @@ static void two_sessions(void)
     close_engine(&p);
 }
 
-QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(thoughts),
-         T(scored), T(two_sessions), T(session_done))
+QW_TESTS(T(stopped_answers), T(stopped_prompts), T(random_numbers), T(silent_drafter),
+         T(thoughts), T(scored), T(two_sessions), T(session_done))
