@@ -8,8 +8,9 @@ Greedy, 192 tokens, the shipped pair, drafts of fixed length. Accepted over draf
 in F16 and in Q8_0. The peer's counts are those of models/tiny/README.md, "DFlash".
 """
 import json
-import subprocess
 import sys
+
+from drafting import command, run
 
 PEER = {
     "code": {4: (148, 193), 5: (155, 211), 8: (158, 317), 15: (158, 588)},
@@ -19,14 +20,6 @@ PEER = {
 PEER_DOCS_5 = (40, 133)  # 64 tokens
 LENGTHS = (4, 5, 8, 15)
 CACHES = {"f16": [], "q8_0": ["kv.draft=q8_0", "kv.allow_lossy_draft=yes"]}
-
-
-def run(program, text, tokens, n_max, settings):
-    cmd = [program, "run", "--raw", "--specials", "--json", "-q", "-p", text]
-    for s in [f"sampling.max_tokens={tokens}", "sampling.temperature=0", "speculation.method=dflash",
-              f"speculation.n_max={n_max}", "speculation.adaptive=no", "model.normalize=none"] + settings:
-        cmd += ["-o", s]
-    return json.loads(subprocess.run(cmd, stdout=subprocess.PIPE, check=True, stdin=subprocess.DEVNULL).stdout)
 
 
 def percent(pair):
@@ -39,7 +32,9 @@ def pooled(pairs):
 
 
 def count(program, prompt, tokens, n_max, settings, ids):
-    r = run(program, prompt["text"], tokens, n_max, settings)
+    fixed = ["sampling.temperature=0", "speculation.method=dflash", f"speculation.n_max={n_max}",
+             "speculation.adaptive=no", "model.normalize=none"]
+    r = run(program, prompt["text"], tokens, fixed + settings, [])
     if r["prompt_ids"] != prompt["ids"]:
         sys.exit(f"{prompt['name']}: the text gives other ids than the golden prompt")
     if ids.setdefault((prompt["name"], tokens), r["ids"]) != r["ids"]:
@@ -59,7 +54,7 @@ def main():
                 row[name], identity = count(program, prompts[name], 192, n, settings, ids)
             table.setdefault(cache, {})[n] = row
     docs, _ = count(program, prompts["docs"], 64, 5, [], ids)
-    result = {"command": " ".join(sys.argv), "identity": identity, "counts": "[accepted, drafted]",
+    result = {"command": command(), "identity": identity, "counts": "[accepted, drafted]",
               "docs_64_tokens_n_max_5": {"ours": docs, "peer": PEER_DOCS_5}, "n_max": {}}
     print("n_max  peer's three prompts, F16: ours, the peer's (%), points   all golden prompts: F16, Q8_0 (%)")
     worst = 0.0

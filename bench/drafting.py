@@ -9,6 +9,7 @@ machine. Ratios are taken within a round; the table shows their median and tenth
 must be equal, or the bench stops.
 """
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,11 @@ def run(program, prompt, tokens, settings, extra):
         cmd += ["-o", s]
     out = subprocess.run(cmd + extra, stdout=subprocess.PIPE, check=True, stdin=subprocess.DEVNULL)
     return json.loads(out.stdout)
+
+
+def command():
+    """The command line as a record keeps it: without the folders of the machine."""
+    return " ".join(os.path.basename(a) if os.path.isabs(a) else a for a in sys.argv)
 
 
 def p10(values):
@@ -58,7 +64,7 @@ def main():
                     sys.exit(f"{prompt['name']}: {name} gives another answer")
                 identity, made[prompt["name"]] = r["identity"], len(r["ids"])
                 speed[prompt["name"]][name].append({"tok_s": r["timings"]["decode_tok_s"], "speculation": r["speculation"]})
-    result = {"command": " ".join(sys.argv), "rounds": rounds, "tokens": tokens, "identity": identity, "prompts": {}}
+    result = {"command": command(), "rounds": rounds, "tokens": tokens, "identity": identity, "prompts": {}}
     print(f"{'prompt':12} {'tokens':>6} {'plain tok/s':>11}   ratio to plain: median (p10)")
     for prompt in prompts:
         name, rows = prompt["name"], speed[prompt["name"]]
