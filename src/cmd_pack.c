@@ -5,6 +5,15 @@
 #include "cmd.h"
 #include "qwenrun.h"
 
+static void print_pack(const json_t *p)
+{
+    printf("%s: %lld bytes, %s %s\n", json_string_value(json_object_get(p, "path")),
+           (long long)json_integer_value(json_object_get(p, "bytes")),
+           json_is_true(json_object_get(p, "written")) ? "made from"
+                                                       : "there already for",
+           json_string_value(json_object_get(p, "source")));
+}
+
 static int run(struct qw_cmd *c)
 {
     struct qw_engine *e;
@@ -19,11 +28,7 @@ static int run(struct qw_cmd *c)
         return rc;
     if (c->json)
         return qw_cmd_print_json(json_pack("{s:o}", "packs", report), &c->err);
-    json_array_foreach(report, i, p) printf(
-        "%s: %lld bytes, %s %s\n", json_string_value(json_object_get(p, "path")),
-        (long long)json_integer_value(json_object_get(p, "bytes")),
-        json_is_true(json_object_get(p, "written")) ? "made from" : "there already for",
-        json_string_value(json_object_get(p, "source")));
+    json_array_foreach(report, i, p) print_pack(p);
     json_decref(report);
     return QW_OK;
 }

@@ -74,18 +74,25 @@ static int open_good(const struct qw_engine *e, enum qw_pack_of which, const cha
     return rc;
 }
 
+/* Make the pack in place of the one that open_good has just refused. */
+static int replace(const struct qw_engine *e, enum qw_pack_of which, const char *path,
+                   const char sha256[65], const char *why, bool show, struct qw_err *err)
+{
+    if (access(path, F_OK) == 0)
+        qw_log(QW_WARN, "%s; it is made anew", why);
+    else
+        qw_log(QW_INFO, "%s: not there yet, it is made", path);
+    return make(e, which, path, sha256, show, err);
+}
+
 static void find(struct qw_engine *e, enum qw_pack_of which, const char *path,
                  const char sha256[65], bool show)
 {
-    struct qw_err err = {""};
+    struct qw_err why = {""}, err = {""};
     struct qw_pack_file **pack = &e->pack[which];
-    if (open_good(e, which, path, sha256, pack, &err) == QW_OK)
+    if (open_good(e, which, path, sha256, pack, &why) == QW_OK)
         return;
-    if (access(path, F_OK) == 0)
-        qw_log(QW_WARN, "%s; it is made anew", err.msg);
-    else
-        qw_log(QW_INFO, "%s: not there yet, it is made", path);
-    int rc = make(e, which, path, sha256, show, &err);
+    int rc = replace(e, which, path, sha256, why.msg, show, &err);
     if (rc == QW_OK)
         rc = open_good(e, which, path, sha256, pack, &err);
     if (rc != QW_OK)
@@ -130,10 +137,10 @@ static int pack_one(struct qw_engine *e, enum qw_pack_of which, bool again, bool
         return rc;
     const bool good = !again && open_good(e, which, path, sha256, &pack, &why) == QW_OK;
     qw_pack_close(pack);
-    if (!good && !again && access(path, F_OK) == 0)
-        qw_log(QW_WARN, "%s; it is made anew", why.msg);
-    if (!good)
+    if (again)
         rc = make(e, which, path, sha256, show, err);
+    else if (!good)
+        rc = replace(e, which, path, sha256, why.msg, show, err);
     if (rc == QW_OK && stat(path, &st) != 0)
         rc = qw_fail(err, QW_EFILE, "%s: it is gone again", path);
     if (rc == QW_OK)

@@ -113,33 +113,6 @@ static void make_room(struct qw_loader *l, size_t tile)
     l->stage_size = want;
 }
 
-/* Pack tiles [from, from + n) of a part, which may span several tensors, to stage. */
-static void pack_range(const struct qw_mat *mat, const struct qw_part *p, int from, int n,
-                       unsigned char *stage)
-{
-    const size_t tile = qw_pack_tile_bytes(p->layout, mat->K);
-    int start = 0;
-    for (int i = 0; i < p->n_tensors && n > 0; i++) {
-        const struct qw_gguf_tensor *t = mat->tensor[p->tensor[i]];
-        const int rows = mat->rows[p->tensor[i]], have = tiles_of((uint64_t)rows);
-        const struct qw_type_info *info = qw_type_info(t->type);
-        const size_t row_bytes = (size_t)mat->K / info->block * info->bytes;
-        if (from < start + have) {
-            const int first = from - start, count = have - first < n ? have - first : n;
-            const int left = rows - first * TILE;
-            qw_pack_tiles(p->layout, t->type,
-                          (const unsigned char *)t->data +
-                              (size_t)first * TILE * row_bytes,
-                          row_bytes, left < count * TILE ? left : count * TILE, mat->K,
-                          count, stage);
-            stage += tile * (size_t)count;
-            from += count;
-            n -= count;
-        }
-        start += have;
-    }
-}
-
 /* The tensor that tile `at` of a part belongs to; *start: its first tile. */
 static const struct qw_gguf_tensor *tensor_at(const struct qw_mat *mat,
                                               const struct qw_part *p, int at, int *start,
@@ -153,6 +126,25 @@ static const struct qw_gguf_tensor *tensor_at(const struct qw_mat *mat,
         *tiles = tiles_of((uint64_t)mat->rows[p->tensor[++i]]);
     }
     return mat->tensor[p->tensor[i]];
+}
+
+/* Pack tiles [from, from + n) of a part, which may span several tensors, to stage. */
+static void pack_range(const struct qw_mat *mat, const struct qw_part *p, int from, int n,
+                       unsigned char *stage)
+{
+    const size_t tile = qw_pack_tile_bytes(p->layout, mat->K);
+    for (int start, tiles, count; n > 0; from += count, n -= count) {
+        const struct qw_gguf_tensor *t = tensor_at(mat, p, from, &start, &tiles);
+        const struct qw_type_info *info = qw_type_info(t->type);
+        const size_t row_bytes = (size_t)mat->K / info->block * info->bytes;
+        const int first = from - start, left = (int)t->ne[1] - first * TILE;
+        count = tiles - first < n ? tiles - first : n;
+        qw_pack_tiles(p->layout, t->type,
+                      (const unsigned char *)t->data + (size_t)first * TILE * row_bytes,
+                      row_bytes, left < count * TILE ? left : count * TILE, mat->K, count,
+                      stage);
+        stage += tile * (size_t)count;
+    }
 }
 
 /* Tiles [from, from + *n) of a part in the pack, or fewer: as far as they lie together.

@@ -34,24 +34,26 @@ struct subject {
 /* An act on the session under test; what it opens it closes. */
 typedef int act(struct subject *t, struct qw_err *err);
 
-static int ask(struct subject *t, struct qw_err *err)
+static int answer(struct subject *t, const int32_t *id, size_t n, bool resume,
+                  struct qw_err *err)
 {
-    const struct qw_generate g = {.hash_logits = true};
+    const struct qw_generate g = {.hash_logits = true, .resume = resume};
     struct qw_result r;
-    const int rc = qw_session_generate(t->s, t->p.prompt.id, PROMPT, &g, &r, err);
+    const int rc = qw_session_generate(t->s, id, n, &g, &r, err);
     qw_result_free(&r);
     return rc;
 }
 
+static int ask(struct subject *t, struct qw_err *err)
+{
+    return answer(t, t->p.prompt.id, PROMPT, false, err);
+}
+
 static int go_on(struct subject *t, struct qw_err *err)
 {
-    const struct qw_generate g = {.hash_logits = true, .resume = true};
-    struct qw_result r;
     size_t n;
     const int32_t *id = qw_session_ids(t->s, &n);
-    const int rc = qw_session_generate(t->s, id, n, &g, &r, err);
-    qw_result_free(&r);
-    return rc;
+    return answer(t, id, n, true, err);
 }
 
 static int save(struct subject *t, struct qw_err *err)
