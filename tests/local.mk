@@ -50,7 +50,7 @@ tests_fuzz_replay_gguf_SOURCES = tests/fuzz/fuzz_gguf.c tests/fuzz/replay.c
 EXTRA_DIST += tests/fuzz/replay.sh tests/fuzz/corpus/gguf
 check_PROGRAMS += tests/test_pack
 TESTS += tests/test_pack
-tests_test_pack_SOURCES = tests/test_pack.c tests/check.h
+tests_test_pack_SOURCES = tests/test_pack.c tests/matmul_ref.c tests/matmul_ref.h tests/check.h
 # a device that fails on purpose; a shared object, so built by hand
 TESTS += tests/cli/run.sh tests/cli/info.sh tests/cli/fault.sh
 EXTRA_DIST += tests/cli/run.sh tests/cli/info.sh tests/cli/fault.sh tests/cli/lib.sh tests/clfault.c

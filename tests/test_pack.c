@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "cycle.h"
+#include "matmul_ref.h"
 #include "pack.h"
 #include "quant.h"
 
@@ -23,198 +24,21 @@ static const uint32_t types[] = {QW_F32,  QW_F16,  QW_BF16, QW_Q4_0, QW_Q4_1, QW
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
 static bool small;
-static unsigned long long seed = 20261;
 static struct qw_dev *dev;
 static cl_program program[N_SHAPES];
 
-/* ---- random weights and activations ---- */
-
-static uint16_t random_half(void)
-{
-    const float v = ((float)(check_rand(&seed) % 2001) - 1000.0f) * 1e-4f;
-    return check_rand(&seed) % 50 == 0 ? (uint16_t)(check_rand(&seed) % 1024)
-                                       : /* subnormal */
-               qw_float_to_half(v);
-}
-
-static void put_half(unsigned char *at)
-{
-    const uint16_t h = random_half();
-    memcpy(at, &h, 2);
-}
-
-/* Random blocks of a type: any bits in the quants, sensible scales. */
-static void random_rows(uint32_t type, unsigned char *w, size_t n_blocks)
-{
-    const struct qw_type_info *info = qw_type_info(type);
-    for (size_t i = 0; i < n_blocks; i++, w += info->bytes) {
-        for (uint32_t j = 0; j < info->bytes; j++)
-            w[j] = (unsigned char)(check_rand(&seed) >> 24);
-        const float v = (float)(int)(check_rand(&seed) % 65536) * 1e-4f - 3.0f;
-        switch (type) {
-        case QW_F32:
-            memcpy(w, &v, 4);
-            break;
-        case QW_BF16:
-            memcpy(w, (const unsigned char *)&v + 2, 2);
-            break;
-        case QW_Q6_K:
-            put_half(w + 208);
-            break;
-        case QW_Q4_1:
-        case QW_Q5_1:
-        case QW_Q4_K:
-        case QW_Q5_K:
-            put_half(w + 2);
-            put_half(w);
-            break;
-        default:
-            put_half(w);
-        }
-    }
-}
-
-/* One 32-block of a row as the reference sees it. */
-struct block {
-    int q[BLOCK];
-    int sub[2]; /* integer scale of each half */
-    float sw, mw;
-    bool minimum;
-};
-
-static float half_at(const unsigned char *p)
-{
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return qw_half_to_float(h);
-}
-
-static void read_small(uint32_t type, const unsigned char *p, struct block *b)
-{
-    const bool five = type == QW_Q5_0 || type == QW_Q5_1;
-    uint32_t high = 0;
-    b->sw = half_at(p);
-    p += 2;
-    if (b->minimum) {
-        b->mw = half_at(p);
-        p += 2;
-    }
-    if (five) {
-        memcpy(&high, p, 4);
-        p += 4;
-    }
-    for (int e = 0; e < BLOCK; e++) {
-        if (type == QW_Q8_0) {
-            b->q[e] = (signed char)p[e];
-            continue;
-        }
-        b->q[e] = e < 16 ? p[e] % 16 : p[e - 16] / 16;
-        b->q[e] += five && (high >> e & 1) ? 16 : 0;
-        b->q[e] -= type == QW_Q4_0 ? 8 : type == QW_Q5_0 ? 16 : 0;
-    }
-}
-
-static void read_k45(uint32_t type, const unsigned char *p, int j, struct block *b)
-{
-    const unsigned char *s = p + 4, *qs = p + (type == QW_Q5_K ? 48 : 16) + 32 * (j / 2);
-    const int sc = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
-    const int mn = j < 4 ? s[j + 4] & 63 : (s[j + 4] >> 4) | (s[j] >> 6) << 4;
-    b->sw = half_at(p) * (float)sc;
-    b->mw = -(half_at(p + 2) * (float)mn);
-    for (int e = 0; e < BLOCK; e++) {
-        b->q[e] = j % 2 ? qs[e] / 16 : qs[e] % 16;
-        if (type == QW_Q5_K && (p[16 + e] >> j & 1))
-            b->q[e] += 16;
-    }
-}
-
-static void read_q6(const unsigned char *p, int j, struct block *b)
-{
-    b->sw = half_at(p + 208);
-    for (int i = 0; i < BLOCK; i++) {
-        const int e = 32 * j + i, k = e / 128, g = e % 128 / 32, l = e % 32;
-        const int lo = p[64 * k + 32 * (g & 1) + l] >> 4 * (g >> 1) & 15;
-        const int hi = p[128 + 32 * k + l] >> 2 * g & 3;
-        b->q[i] = (lo | hi << 4) - 32;
-        b->sub[i / 16] = (signed char)p[192 + e / 16];
-    }
-}
-
-static void read_block(uint32_t type, const unsigned char *row, int k, struct block *b)
-{
-    const struct qw_type_info *info = qw_type_info(type);
-    const unsigned char *p = row + (size_t)(k / (int)info->block) * info->bytes;
-    b->mw = 0.0f;
-    b->minimum = type == QW_Q4_1 || type == QW_Q5_1 || type == QW_Q4_K || type == QW_Q5_K;
-    b->sub[0] = b->sub[1] = 1;
-    if (type == QW_Q6_K)
-        read_q6(p, k % 256 / 32, b);
-    else if (type == QW_Q4_K || type == QW_Q5_K)
-        read_k45(type, p, k % 256 / 32, b);
-    else
-        read_small(type, p, b);
-}
-
-/* ---- the reference ---- */
-
-static struct {
-    float x[ROWS * MAX_K];
-    signed char q[ROWS * MAX_K];
-    float scale[ROWS * MAX_K / BLOCK];
-    int sum[ROWS * MAX_K / BLOCK];
-} act;
+static struct mr_acts act;
 static unsigned char weights[MAX_N * MAX_K * 4];
 
 static void random_acts(int K)
 {
-    for (int i = 0; i < ROWS * K; i++) {
-        act.x[i] = ((float)(check_rand(&seed) % 20001) - 10000.0f) * 3e-4f;
-        if (i / BLOCK % 5 == 4) /* the largest sums a block can have */
-            act.x[i] = i / BLOCK % 2 ? 1.0f : -1.0f;
-    }
-    for (int b = 0; b < ROWS * K / BLOCK; b++) {
-        int half[2] = {0, 0};
-        qw_quant_act(act.x + b * BLOCK, (int8_t *)act.q + b * BLOCK, &act.scale[b]);
-        for (int i = 0; i < BLOCK; i++)
-            half[i / 16] += act.q[b * BLOCK + i];
-        act.sum[b] = (int)((unsigned)half[1] << 16 | (unsigned)(half[0] & 0xffff));
-    }
+    mr_acts_free(&act);
+    mr_acts_random(&act, ROWS, K);
 }
 
-static float block_step(const struct block *b, const signed char *a, float sa, float acc)
+static void random_rows(uint32_t type, int N, int K)
 {
-    int sum[2] = {0, 0}, asum = 0;
-    for (int e = 0; e < BLOCK; e++) {
-        sum[e / 16] += b->q[e] * a[e];
-        asum += a[e];
-    }
-    const float sw = b->sw * sa, mw = b->mw * sa;
-    acc = fmaf((float)(b->sub[0] * sum[0] + b->sub[1] * sum[1]), sw, acc);
-    return b->minimum ? fmaf((float)asum, mw, acc) : acc;
-}
-
-static float want(uint32_t type, const unsigned char *row, int r, int K)
-{
-    const int P = K < 6144 ? 4 : 8;
-    const struct qw_type_info *info = qw_type_info(type);
-    float part[8] = {0};
-    for (int k = 0; k < K; k += info->block == 1 ? 1 : BLOCK) {
-        float *acc = &part[k / 256 % P];
-        if (info->block == 1) {
-            float w;
-            MUST(qw_decode(type, row + (size_t)k * info->bytes, &w, 1));
-            *acc = fmaf(w, act.x[r * K + k], *acc);
-        } else {
-            struct block b;
-            const int i = (r * K + k) / BLOCK;
-            read_block(type, row, k, &b);
-            *acc = block_step(&b, act.q + r * K + k, act.scale[i], *acc);
-        }
-    }
-    float y = part[0];
-    for (int p = 1; p < P; p++)
-        y += part[p];
-    return y;
+    mr_random_rows(type, weights, (size_t)N * (size_t)K / qw_type_info(type)->block);
 }
 
 /* ---- the device ---- */
@@ -299,8 +123,7 @@ static cl_mem packed(uint32_t type, int N, int K)
     const size_t size = qw_pack_tile_bytes(l, K) * (size_t)tiles;
     unsigned char *p = qw_alloc(size + 16, 1);
     memset(p, 0xa5, size + 16);
-    qw_pack_tiles(l, type, weights, (size_t)K / info->block * info->bytes, N, K, tiles,
-                  p);
+    qw_pack_tiles(l, type, weights, mr_row_bytes(type, K), N, K, tiles, p);
     for (int i = 0; i < 16; i++)
         CHECK(p[size + (size_t)i] == 0xa5, "%s: wrote past the end", info->name);
     cl_mem m = buffer(p, size);
@@ -430,20 +253,6 @@ static void one_shape(enum shape s, const struct run *u, cl_mem w, const float *
     }
 }
 
-static size_t bytes_of_row(uint32_t type, int K)
-{
-    const struct qw_type_info *info = qw_type_info(type);
-    return (size_t)K / info->block * info->bytes;
-}
-
-static void reference(uint32_t type, int N, int K, float *ref)
-{
-    for (int r = 0; r < ROWS; r++)
-        for (int n = 0; n < N; n++)
-            ref[r * MAX_N + n] =
-                want(type, weights + (size_t)n * bytes_of_row(type, K), r, K);
-}
-
 static void one_case(uint32_t type, int N, int K)
 {
     static const int lives[] = {1, 2, 3, 4, 5, 6, 8, 9};
@@ -451,9 +260,9 @@ static void one_case(uint32_t type, int N, int K)
     float ref[ROWS * MAX_N] = {0};
     if (K % (int)info->block != 0)
         return;
-    random_rows(type, weights, (size_t)N * (size_t)K / info->block);
+    random_rows(type, N, K);
     random_acts(K);
-    reference(type, N, K, ref);
+    mr_product(type, weights, N, &act, ref, MAX_N);
     cl_mem w = packed(type, N, K);
     for (int s = small ? CPU_PLAIN : 0; s < N_SHAPES; s++)
         for (int i = 0; i < 8; i++)
@@ -485,9 +294,9 @@ static void tops(void)
     static const int same_as[][2] = {{5, 3}, {11, 3}, {34, 33}, {39, 33}};
     setup();
     for (int t = small ? 3 : 0; t < N_TYPES; t++) {
-        const size_t bytes = bytes_of_row(types[t], K);
+        const size_t bytes = mr_row_bytes(types[t], K);
         float ref[ROWS * MAX_N] = {0};
-        random_rows(types[t], weights, N * K / qw_type_info(types[t])->block);
+        random_rows(types[t], N, K);
         random_acts(K);
         for (int i = 0; i < 4; i++)
             memcpy(weights + (size_t)same_as[i][0] * bytes,
@@ -499,7 +308,7 @@ static void tops(void)
         for (int i = K / BLOCK; i < 2 * K / BLOCK; i++)
             act.scale[i] = 0.0f, act.sum[i] = 0;
         act.x[2 * K + 70] = act.scale[2 * K / BLOCK + 2] = INFINITY;
-        reference(types[t], N, K, ref);
+        mr_product(types[t], weights, N, &act, ref, MAX_N);
         cl_mem w = packed(types[t], N, K);
         for (int s = small ? CPU_PLAIN : 0; s < N_SHAPES; s++)
             for (int live = small ? 4 : 1; live <= (small ? 4 : ROWS); live++) {
@@ -520,7 +329,7 @@ static void values(void)
         const struct qw_type_info *info = qw_type_info(types[t]);
         const enum qw_layout l = qw_pack_layout(types[t]);
         const int k = info->block == 256 ? K : K - 32;
-        random_rows(types[t], weights, (size_t)(N * k) / info->block);
+        random_rows(types[t], N, k);
         MUST(qw_decode(types[t], weights, y, (size_t)(N * k)));
         cl_mem w = packed(types[t], N, k), out = buffer(x, sizeof(x));
         cl_kernel kern = kernel_of(CPU_SHAPE, "get", l, "");
@@ -554,6 +363,7 @@ static void sizes(void)
 
 static void closing(void)
 {
+    mr_acts_free(&act);
     for (int s = 0; s < N_SHAPES; s++)
         clReleaseProgram(program[s]);
     CHECK(dev->n_buffers == 0);

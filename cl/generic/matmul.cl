@@ -355,33 +355,6 @@ int qw_dot(int w, int a, int sum)
     int i##X = 0;
 #define QW_KEEP(X, n) part[(p * n + X) * 16 + lane] = c##X;
 
-/* Add the partials up in order and store; all items of the group come here. */
-void qw_finish(local float *part, int P, int n, int live, int lane, int p, global float *y, int ldy,
-               int N, int mode)
-{
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int r = p; r < live; r += P) {
-        float v = part[r * 16 + lane];
-        for (int i = 1; i < P; i++)
-            v += part[(i * n + r) * 16 + lane];
-        global float *out = y + (size_t)r * ldy + lane;
-        if (mode == QW_TOP)
-            part[r * 16 + lane] = v;
-        else if (lane < N)
-            *out = mode == QW_ADD_TO ? *out + v : v;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (mode != QW_TOP)
-        return;
-    for (int r = 16 * p + lane; r < live; r += 16 * P) {
-        int2 top = QW_NOTHING;
-        for (int i = 0; i < min(16, N); i++)
-            top = qw_better(top, qw_key(part[r * 16 + i], i));
-        *(global int2 *)(y + (size_t)r * ldy) = top;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-}
-
 #define QW_MATMUL_G(L, n)                                                                      \
     kernel void qw_matmul_##L##_g##n(QW_ARGS)                                                  \
     {                                                                                          \
@@ -405,8 +378,8 @@ void qw_finish(local float *part, int P, int n, int live, int lane, int p, globa
                 }                                                                              \
             }                                                                                  \
             QW_R##n(QW_KEEP, n)                                                                \
-            qw_finish(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,         \
-                      N - 16 * tile, mode);                                                     \
+            qw_finish_group(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,   \
+                            N - 16 * tile, mode);                                              \
         }                                                                                      \
     }
 #define QW_MATMUL(L)                                                                           \
@@ -443,8 +416,8 @@ QW_MATMUL(q6_k)
                     QW_R##n(QW_F32_STEP, )                                                     \
                 }                                                                              \
             QW_R##n(QW_KEEP, n)                                                                \
-            qw_finish(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,         \
-                      N - 16 * tile, mode);                                                     \
+            qw_finish_group(part, P, n, min(rows - r, n), lane, p, y + (size_t)r * ldy, ldy,   \
+                            N - 16 * tile, mode);                                              \
         }                                                                                      \
     }
 QW_MATMUL_F32_G(1)
