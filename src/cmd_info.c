@@ -91,13 +91,14 @@ static void print_info(json_t *info)
     json_incref(tensors);
     json_object_del(model, "tensors");
     print_tree(model, 2);
-    printf("\ntensors (type, number, bytes, layout, kernel)\n");
+    printf("\ntensors (type, number, bytes, layout, kernel, variant)\n");
     json_object_foreach(tensors, key, v)
-        printf("  %-6s %4lld %14lld  %-5s %s\n", key,
+        printf("  %-8s %4lld %14lld  %-5s %-12s %s\n", key,
                (long long)json_integer_value(json_object_get(v, "tensors")),
                (long long)json_integer_value(json_object_get(v, "bytes")),
                json_string_value(json_object_get(v, "layout")),
-               json_string_value(json_object_get(v, "kernel")));
+               json_string_value(json_object_get(v, "kernel")),
+               json_string_value(json_object_get(v, "variant")));
     json_decref(tensors);
     printf("\nkernels on %s\n", json_string_value(json_object_get(info, "device")));
     json_array_foreach(json_object_get(info, "kernels"), i, v)

@@ -19,7 +19,7 @@ static int run(struct qw_cmd *c)
     struct qw_engine *e;
     json_t *report, *p;
     size_t i;
-    int rc = qw_engine_open(&e, c->options, QW_OPEN_DEVICE, false, &c->err);
+    int rc = qw_engine_open(&e, c->options, QW_OPEN_KERNELS, false, &c->err);
     if (rc != QW_OK)
         return rc;
     rc = qw_engine_pack(e, qw_cmd_value(c, "again") != NULL, !c->quiet, &report, &c->err);

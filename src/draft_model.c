@@ -126,28 +126,28 @@ static int walk(struct qw_loader *l, struct qw_draft_model *m)
     return qw_loader_close(l, rc);
 }
 
-int qw_draft_model_load(struct qw_draft_model *m, struct qw_dev *dev,
+int qw_draft_model_load(struct qw_draft_model *m, const struct qw_kern *kern,
                         const struct qw_pack_file *pack, bool show, struct qw_err *err)
 {
     struct qw_loader l;
-    m->dev = dev;
-    qw_loader_open(&l, m->file, dev, pack, NULL, m->bytes, show, err);
+    m->dev = kern->dev;
+    qw_loader_open(&l, m->file, kern, kern->dev, pack, NULL, m->bytes, show, err);
     return walk(&l, m);
 }
 
-int qw_draft_model_pack(struct qw_draft_model *m, struct qw_save_writer *to, bool show,
-                        struct qw_err *err)
+int qw_draft_model_pack(struct qw_draft_model *m, const struct qw_kern *kern,
+                        struct qw_save_writer *to, bool show, struct qw_err *err)
 {
     struct qw_loader l;
-    qw_loader_open(&l, m->file, NULL, NULL, to, m->bytes, show, err);
+    qw_loader_open(&l, m->file, kern, NULL, NULL, to, m->bytes, show, err);
     return walk(&l, m);
 }
 
-int qw_draft_model_packed(struct qw_draft_model *m, const struct qw_pack_file *pack,
-                          struct qw_err *err)
+int qw_draft_model_packed(struct qw_draft_model *m, const struct qw_kern *kern,
+                          const struct qw_pack_file *pack, struct qw_err *err)
 {
     struct qw_loader l;
-    qw_loader_open(&l, m->file, NULL, pack, NULL, m->bytes, false, err);
+    qw_loader_open(&l, m->file, kern, NULL, pack, NULL, m->bytes, false, err);
     return walk(&l, m);
 }
 

@@ -35,11 +35,11 @@ int qw_draft_model_plan(struct qw_draft_model **out, const struct qw_gguf *g,
                         const struct qw_hparams *target, uint64_t max_alloc,
                         struct qw_err *err);
 /* As qw_model_load, qw_model_pack and qw_model_packed (model.h). */
-int qw_draft_model_load(struct qw_draft_model *m, struct qw_dev *dev,
+int qw_draft_model_load(struct qw_draft_model *m, const struct qw_kern *kern,
                         const struct qw_pack_file *pack, bool show, struct qw_err *err);
-int qw_draft_model_pack(struct qw_draft_model *m, struct qw_save_writer *to, bool show,
-                        struct qw_err *err);
-int qw_draft_model_packed(struct qw_draft_model *m, const struct qw_pack_file *pack,
-                          struct qw_err *err);
+int qw_draft_model_pack(struct qw_draft_model *m, const struct qw_kern *kern,
+                        struct qw_save_writer *to, bool show, struct qw_err *err);
+int qw_draft_model_packed(struct qw_draft_model *m, const struct qw_kern *kern,
+                          const struct qw_pack_file *pack, struct qw_err *err);
 void qw_draft_model_close(struct qw_draft_model *m);
 #endif

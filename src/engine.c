@@ -170,7 +170,7 @@ static int open_model(struct qw_engine *e, bool show, struct qw_err *err)
     if (rc == QW_OK)
         rc = qw_engine_packs(e, show, err);
     if (rc == QW_OK)
-        rc = qw_model_load(e->model, e->dev, e->pack[QW_PACK_TARGET], show, err);
+        rc = qw_model_load(e->model, e->kern, e->pack[QW_PACK_TARGET], show, err);
     if (rc == QW_OK)
         rc = qw_engine_draft_load(e, show, err);
     qw_engine_close_packs(e); /* what they held is on the device */
@@ -383,22 +383,30 @@ static void add_device(void *arg, const struct qw_dev_desc *d)
                   (json_int_t)d->max_alloc, "compute_units", (int)d->units));
 }
 
-/* Tensors by type: how many, how many bytes, the layout and kernel each takes. */
+/* Tensors by type: how many, how many bytes, the layout and kernel each takes. A type has
+ * a second row for those whose columns the kernel of their op does not take. */
 static json_t *tensor_table(const struct qw_engine *e)
 {
+    static const char *const generic[] = {"generic (gpu shape)", "generic (cpu shape)"};
     json_t *all = json_object();
     for (size_t i = 0; i < qw_gguf_n_tensors(e->file); i++) {
         const struct qw_gguf_tensor *t = qw_gguf_tensor_at(e->file, i);
         const struct qw_type_info *info = qw_type_info(t->type);
-        json_t *row = json_object_get(all, info->name);
-        const char *layout = qw_layout_name(qw_pack_layout(t->type));
+        const enum qw_layout base = qw_pack_layout(t->type);
+        const int K = (int)t->ne[0], op = (int)qw_kern_matmul(base);
+        const bool odd =
+            e->kern->variant[op] != QW_GENERIC && !qw_kern_matmul_xe2(e->kern, base, K);
+        char *name = qw_sprintf("%s%s", info->name, odd ? " odd" : "");
+        json_t *row = json_object_get(all, name);
         if (row == NULL) {
-            char *kernel = qw_sprintf("matmul_%s", layout);
-            row = json_pack("{s:i, s:i, s:s, s:s}", "tensors", 0, "bytes", 0, "layout",
-                            layout, "kernel", kernel);
-            json_object_set_new(all, info->name, row);
-            free(kernel);
+            row = json_pack("{s:i, s:i, s:s, s:s, s:s}", "tensors", 0, "bytes", 0,
+                            "layout", qw_layout_name(qw_kern_layout(e->kern, base, K)),
+                            "kernel", qw_kern_op(op), "variant",
+                            odd ? generic[e->kern->cpu_shape]
+                                : qw_kern_variant(e->kern, op));
+            json_object_set_new(all, name, row);
         }
+        free(name);
         json_object_set_new(
             row, "tensors",
             json_integer(json_integer_value(json_object_get(row, "tensors")) + 1));

@@ -87,7 +87,7 @@ int qw_engine_draft_kernels(struct qw_engine *e, struct qw_err *err)
 int qw_engine_draft_load(struct qw_engine *e, bool show, struct qw_err *err)
 {
     return e->draft != NULL
-               ? qw_draft_model_load(e->draft, e->dev, e->pack[QW_PACK_DRAFT], show, err)
+               ? qw_draft_model_load(e->draft, e->kern, e->pack[QW_PACK_DRAFT], show, err)
                : QW_OK;
 }
 

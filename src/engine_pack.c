@@ -37,7 +37,7 @@ static int pack_target(const struct qw_engine *e, struct qw_save_writer *to, boo
     int rc = qw_model_plan(&m, e->file, e->dev->max_alloc, e->hp.mtp, err);
     if (rc != QW_OK)
         return rc;
-    rc = qw_model_pack(m, to, show, err);
+    rc = qw_model_pack(m, e->kern, to, show, err);
     qw_model_close(m);
     return rc;
 }
@@ -51,7 +51,7 @@ static int make(const struct qw_engine *e, enum qw_pack_of which, const char *pa
     if (rc != QW_OK)
         return rc;
     rc = which == QW_PACK_TARGET ? pack_target(e, to, show, err)
-                                 : qw_draft_model_pack(e->draft, to, show, err);
+                                 : qw_draft_model_pack(e->draft, e->kern, to, show, err);
     if (rc == QW_OK)
         rc = qw_save_commit(to, err);
     qw_save_close_writer(to);
@@ -65,8 +65,8 @@ static int open_good(const struct qw_engine *e, enum qw_pack_of which, const cha
     int rc = qw_pack_open(out, path, sha256, err);
     if (rc != QW_OK)
         return rc;
-    rc = which == QW_PACK_TARGET ? qw_model_packed(e->model, *out, err)
-                                 : qw_draft_model_packed(e->draft, *out, err);
+    rc = which == QW_PACK_TARGET ? qw_model_packed(e->model, e->kern, *out, err)
+                                 : qw_draft_model_packed(e->draft, e->kern, *out, err);
     if (rc != QW_OK) {
         qw_pack_close(*out);
         *out = NULL;

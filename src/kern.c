@@ -1,214 +1,278 @@
 /* SPDX-License-Identifier: MIT */
+/* kern.c - which variant an op takes. */
 #include "kern.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_sources.h"
+#include "kern_build.h"
+#include "kern_xe2.h"
 
-/* One row per (op, variant): the first that fits is taken. Every op has its generic row;
- * the launch shape (cpu or gpu) is a build constant of the whole set, since activations
- * are laid out for it. */
-static const struct {
-    const char *op, *variant, *file;
-} table[] = {
-    {"embed", "generic", "generic/embed.cl"},
-    {"norm_quant", "generic", "generic/norm.cl"},
-    {"tap", "generic", "generic/norm.cl"},
-    {"matmul_f32", "generic", "generic/matmul.cl"},
-    {"matmul_q4_0", "generic", "generic/matmul.cl"},
-    {"matmul_q4_1", "generic", "generic/matmul.cl"},
-    {"matmul_q4_k", "generic", "generic/matmul.cl"},
-    {"matmul_q8_0", "generic", "generic/matmul.cl"},
-    {"matmul_q8_1", "generic", "generic/matmul.cl"},
-    {"matmul_q8_k", "generic", "generic/matmul.cl"},
-    {"matmul_q6_k", "generic", "generic/matmul.cl"},
-    {"conv", "generic", "generic/conv.cl"},
-    {"gdn", "generic", "generic/gdn.cl"},
-    {"qk", "generic", "generic/rope.cl"},
-    {"attn", "generic", "generic/attn.cl"},
-    {"merge", "generic", "generic/attn.cl"},
-    {"swiglu", "generic", "generic/swiglu.cl"},
-    {"argmax", "generic", "generic/argmax.cl"},
-    {"accept", "generic", "generic/accept.cl"},
-};
-enum { N_OPS = sizeof(table) / sizeof(table[0]) };
-
-static const char *const shared_files[] = {"cycle.h", "common.clh", "blocks.clh"};
-enum { N_SHARED = sizeof(shared_files) / sizeof(shared_files[0]) };
+static const char *const variant_name[] = {
+    [QW_GENERIC] = "generic", [QW_XE2] = "xe2", [QW_XE2_INT8] = "xe2-int8"};
 
 int qw_kern_n_ops(void)
 {
-    return N_OPS;
+    return QW_N_OPS;
 }
 
 const char *qw_kern_op(int i)
 {
-    return table[i].op;
+    return qw_kern_table[i].op;
 }
 
 const char *qw_kern_variant(const struct qw_kern *k, int i)
 {
-    (void)i;
-    return k->cpu_shape ? "generic (cpu shape)" : "generic (gpu shape)";
+    static const char *const name[][2] = {
+        [QW_GENERIC] = {"generic (gpu shape)", "generic (cpu shape)"},
+        [QW_XE2] = {"xe2", "xe2 (emulated)"},
+        [QW_XE2_INT8] = {"xe2-int8", "xe2-int8 (emulated)"}};
+    const enum qw_variant v = k->variant[i];
+    if (k->why[i] == NULL)
+        return NULL;
+    return name[v][v == QW_GENERIC ? k->cpu_shape : k->emulated];
 }
 
 const char *qw_kern_why(const struct qw_kern *k, int i)
 {
-    (void)i;
-    return k->dev->cpu == k->cpu_shape
-               ? "the only kernel set in this version; shape of the device"
-               : "the only kernel set in this version; shape by the settings";
+    return k->why[i];
 }
 
-/* Append one source file without its #include lines: the files are put together in order.
- */
-static void add_text(struct qw_buf *src, const char *name, const char *text, size_t len)
+struct qw_kern *qw_kern_of(struct qw_kern *k, enum qw_op op)
 {
-    qw_buf_printf(src, "#line 1 \"%s\"\n", name);
-    for (const char *end = text + len; text < end;) {
-        const char *nl = memchr(text, '\n', (size_t)(end - text));
-        const size_t n = nl ? (size_t)(nl - text) + 1 : (size_t)(end - text);
-        if (n > 10 && memcmp(text, "#include \"", 10) == 0)
-            qw_buf_add(src, "\n", 1);
-        else
-            qw_buf_add(src, text, n);
-        text += n;
-    }
-    qw_buf_add(src, "\n", 1);
+    return k->variant[op] == QW_GENERIC ? k : k->xe2;
 }
 
-static int add_file(struct qw_buf *src, const char *dir, const char *name,
-                    struct qw_err *err)
+enum qw_op qw_kern_matmul(enum qw_layout l)
 {
-    char *path = qw_sprintf("%s/%s", dir, name), chunk[4096];
-    struct qw_buf text = {0};
-    FILE *f = fopen(path, "rb");
-    int rc = QW_OK;
-    if (f == NULL) {
-        rc = qw_fail(err, QW_EUSAGE, "device.kernel_dir: %s: %s", path, strerror(errno));
-    } else {
-        for (size_t n; (n = fread(chunk, 1, sizeof(chunk), f)) > 0;)
-            qw_buf_add(&text, chunk, n);
-        if (ferror(f))
-            rc = qw_fail(err, QW_EUSAGE, "device.kernel_dir: %s: %s", path,
-                         strerror(errno));
-        else
-            add_text(src, name, text.data ? text.data : "", text.len);
-        fclose(f);
-    }
-    qw_buf_free(&text);
-    free(path);
-    return rc;
+    return (enum qw_op)(QW_OP_MATMUL_F32 + (int)l);
 }
 
-static int add_source(struct qw_buf *src, const char *dir, const char *name,
-                      struct qw_err *err)
+bool qw_kern_matmul_xe2(const struct qw_kern *k, enum qw_layout l, int K)
 {
-    if (dir != NULL && *dir != '\0')
-        return add_file(src, dir, name, err);
-    for (const struct qw_cl_source *s = qw_cl_sources; s->name != NULL; s++)
-        if (strcmp(s->name, name) == 0) {
-            add_text(src, name, (const char *)s->data, s->size);
-            return QW_OK;
+    return k->variant[qw_kern_matmul(l)] != QW_GENERIC && K % 256 == 0;
+}
+
+enum qw_layout qw_kern_layout(const struct qw_kern *k, enum qw_layout l, int K)
+{
+    return qw_kern_matmul_xe2(k, l, K) && k->variant[qw_kern_matmul(l)] == QW_XE2
+               ? qw_pack_int4(l)
+               : l;
+}
+
+/* ---- the choice ---- */
+
+/* What is decided for a set before anything is built. */
+struct choice {
+    const struct qw_kern_params *p;
+    enum qw_variant variant[QW_N_OPS];
+    bool named[QW_N_OPS]; /* by the user */
+    bool emulated;
+    bool backend;  /* the backend is xe2 by the user's word */
+    char *missing; /* what the device lacks for xe2; NULL: nothing */
+};
+
+/* Do the table's files have a variant of an op? */
+static bool has_variant(int op, enum qw_variant v)
+{
+    if (v == QW_GENERIC)
+        return true;
+    return qw_kern_table[op].xe2 != NULL && (v == QW_XE2 || qw_kern_table[op].int4);
+}
+
+static int unknown_variant(int op, const char *word, struct qw_err *err)
+{
+    char known[128] = "auto";
+    for (int v = 0; v < QW_N_VARIANTS; v++)
+        if (has_variant(op, (enum qw_variant)v)) {
+            strcat(known, ", ");
+            strcat(known, variant_name[v]);
         }
-    return qw_fail(err, QW_EDEVICE, "kernel file %s is not in this binary", name);
+    return qw_fail(err, QW_EUSAGE, "kernels.%s = %s: no such variant here (known: %s)",
+                   qw_kern_table[op].op, word, known);
 }
 
-/* Check the user's word for an op. The host lays buffers out and sizes launches by what
- * the generic kernels are built with, so none of that is for the user to say. */
-static int check_choice(const struct qw_kern_params *p, int op, struct qw_err *err)
+/* The user's word for an op. The host lays buffers out and sizes launches by what the
+ * kernels are built with, so none of that is for the user to say. */
+static int read_word(struct choice *c, int op, struct qw_err *err)
 {
-    const char *word = p->choice ? p->choice(p->choice_arg, table[op].op) : NULL;
+    const char *word =
+        c->p->choice ? c->p->choice(c->p->choice_arg, qw_kern_table[op].op) : NULL;
     if (word == NULL || strcmp(word, "auto") == 0)
         return QW_OK;
     const size_t n = strcspn(word, ":");
-    if (n != strlen(table[op].variant) || strncmp(word, table[op].variant, n) != 0)
-        return qw_fail(err, QW_EUSAGE,
-                       "kernels.%s = %s: no such variant here (known: auto, %s)",
-                       table[op].op, word, table[op].variant);
+    int v = 0;
+    while (v < QW_N_VARIANTS &&
+           (n != strlen(variant_name[v]) || strncmp(word, variant_name[v], n) != 0 ||
+            !has_variant(op, (enum qw_variant)v)))
+        v++;
+    if (v == QW_N_VARIANTS)
+        return unknown_variant(op, word, err);
     if (word[n] != '\0')
         return qw_fail(err, QW_EUSAGE, "kernels.%s = %s: %s has no build parameters",
-                       table[op].op, word, table[op].variant);
+                       qw_kern_table[op].op, word, variant_name[v]);
+    if (v != QW_GENERIC && c->missing != NULL)
+        return qw_fail(err, QW_EUSAGE, "kernels.%s = %s: %s", qw_kern_table[op].op, word,
+                       c->missing);
+    c->variant[op] = (enum qw_variant)v;
+    c->named[op] = true;
     return QW_OK;
 }
 
-static int build(struct qw_kern *k, const char *text, struct qw_err *err)
+static int choose(struct choice *c, const struct qw_dev *dev, struct qw_err *err)
 {
-    cl_int rc;
-    k->program = clCreateProgramWithSource(k->dev->ctx, 1, &text, NULL, &rc);
-    if (k->program == NULL)
-        return qw_dev_fail(err, rc, "clCreateProgramWithSource");
-    rc = clBuildProgram(k->program, 1, &k->dev->id, k->options, NULL, NULL);
-    if (rc == CL_SUCCESS)
-        return QW_OK;
-    size_t n = 0;
-    char *log = NULL;
-    if (clGetProgramBuildInfo(k->program, k->dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL,
-                              &n) == CL_SUCCESS &&
-        n > 0) {
-        log = qw_alloc(n + 1, 1);
-        clGetProgramBuildInfo(k->program, k->dev->id, CL_PROGRAM_BUILD_LOG, n, log, NULL);
+    const char *backend = c->p->backend ? c->p->backend : "generic";
+    const bool automatic = strcmp(backend, "auto") == 0;
+    int rc = QW_OK;
+    c->emulated = strcmp(backend, "xe2-emulated") == 0;
+    c->backend = c->emulated || strcmp(backend, "xe2") == 0;
+    c->missing = c->emulated ? NULL : qw_xe2_missing(dev);
+    if (c->backend && c->missing != NULL)
+        return qw_fail(err, QW_EUSAGE, "device.backend = %s: %s", backend, c->missing);
+    for (int i = 0; rc == QW_OK && i < QW_N_OPS; i++) {
+        if (!qw_kern_has(c->p, i))
+            continue;
+        if ((c->backend || (automatic && c->missing == NULL)) &&
+            qw_kern_table[i].xe2 != NULL)
+            c->variant[i] = QW_XE2;
+        rc = read_word(c, i, err);
     }
-    int code =
-        qw_fail_log(err, QW_EDEVICE, log && *log ? log : "no build log",
-                    "kernels do not build on %s (%s)", k->dev->name, qw_cl_error(rc));
-    free(log);
-    return code;
+    return rc;
 }
 
-static bool is_attn(const char *op)
+static bool any_xe2(const struct choice *c)
 {
-    return strcmp(op, "qk") == 0 || strcmp(op, "attn") == 0 || strcmp(op, "merge") == 0;
+    for (int i = 0; i < QW_N_OPS; i++)
+        if (c->variant[i] != QW_GENERIC)
+            return true;
+    return false;
 }
 
-static int assemble(struct qw_kern *k, const struct qw_kern_params *p, struct qw_buf *src,
+/* Did the user ask for xe2, so that nothing else may stand in for it? */
+static bool asked_xe2(const struct choice *c)
+{
+    bool asked = c->backend;
+    for (int i = 0; i < QW_N_OPS; i++)
+        asked = asked || (c->named[i] && c->variant[i] != QW_GENERIC);
+    return asked;
+}
+
+/* Put one variant in place of another where the user named none; false when he named it
+ * somewhere, or there is nothing to replace. */
+static bool replace(struct choice *c, enum qw_variant from, enum qw_variant to)
+{
+    bool any = false;
+    for (int i = 0; i < QW_N_OPS; i++)
+        if (c->variant[i] == from && has_variant(i, to)) {
+            if (c->named[i])
+                return false;
+            any = true;
+        }
+    for (int i = 0; any && i < QW_N_OPS; i++)
+        if (c->variant[i] == from && has_variant(i, to))
+            c->variant[i] = to;
+    return any;
+}
+
+/* Build what cl/xe2 has of the chosen ops, and test it. */
+static int open_xe2(struct qw_kern **out, struct qw_dev *dev, const struct choice *c,
                     struct qw_err *err)
 {
-    struct qw_buf opt = {0};
-    int rc = QW_OK;
-    qw_buf_printf(
-        &opt,
-        "-cl-std=CL1.2 -w -DQW_CPU=%d -DQW_DK=%d -DQW_TAPS=%d -DQW_HD=%d -DQW_KV=%d "
-        "-DQW_ROW_WG=%d%s",
-        p->cpu_shape, p->dk, p->taps, p->hd, p->kv_bits, k->row_group,
-        k->dev->exact_div ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
-    for (int i = 0; rc == QW_OK && i < N_SHARED; i++)
-        rc = add_source(src, p->kernel_dir, shared_files[i], err);
-    for (int i = 0; rc == QW_OK && i < N_OPS; i++) {
-        if (p->attn_only && !is_attn(table[i].op))
-            continue;
-        if (i == 0 ||
-            strcmp(table[i].file, table[i - 1].file) != 0) /* a file stands together */
-            rc = add_source(src, p->kernel_dir, table[i].file, err);
-        if (rc == QW_OK)
-            rc = check_choice(p, i, err);
+    struct qw_kern *k = NULL;
+    bool int4 = false, int8 = false, products = false;
+    for (int i = 0; i < QW_N_OPS; i++) {
+        int4 = int4 || (c->variant[i] == QW_XE2 && qw_kern_table[i].int4);
+        int8 = int8 || c->variant[i] == QW_XE2_INT8;
+        products = products || (c->variant[i] != QW_GENERIC && i >= QW_OP_MATMUL_F32 &&
+                                i <= QW_OP_MATMUL_Q6_K);
     }
-    k->options = opt.data;
+    int rc = qw_kern_build(&k, dev, c->p, c->variant, c->emulated, int4, int8, err);
+    if (rc == QW_OK && products)
+        rc = qw_xe2_test(k, int4, int8, err);
+    if (rc != QW_OK)
+        qw_kern_close(k);
+    else
+        *out = k;
     return rc;
+}
+
+/* Once in a process. */
+static void say(const struct qw_dev *dev, const char *what, const struct qw_err *err)
+{
+    static bool said;
+    if (!said)
+        qw_log(QW_WARN, "%s: %s: %s", dev->name, what, err->msg);
+    said = true;
+}
+
+/* The xe2 set with int4, else with int8, else none. */
+static int open_best(struct qw_kern **out, struct qw_dev *dev, struct choice *c,
+                     struct qw_err *err)
+{
+    int rc = open_xe2(out, dev, c, err);
+    if (rc == QW_OK)
+        return rc;
+    if (replace(c, QW_XE2, QW_XE2_INT8)) {
+        struct qw_err first = *err;
+        rc = open_xe2(out, dev, c, err);
+        if (rc == QW_OK) {
+            say(dev, "four-bit weights take xe2-int8, as xe2 fails", &first);
+            return rc;
+        }
+    }
+    if (asked_xe2(c)) {
+        const struct qw_err why = *err;
+        return qw_fail(err, QW_EUSAGE, "xe2 was asked for and cannot run: %s", why.msg);
+    }
+    say(dev, "the generic kernels stand in for xe2, which fails", err);
+    memset(c->variant, 0, sizeof(c->variant));
+    return QW_OK;
+}
+
+/* ---- the reasons ---- */
+
+static char *reason(const struct qw_kern *k, const struct choice *c, int op, bool failed)
+{
+    const char *backend = c->p->backend ? c->p->backend : "generic";
+    const bool generic = c->variant[op] == QW_GENERIC;
+    const char *tail = !generic                      ? "; its self-test passed"
+                       : k->dev->cpu == k->cpu_shape ? "; shape of the device"
+                                                     : "; shape by the settings";
+    if (c->named[op])
+        return qw_sprintf("named in [kernels]%s", tail);
+    if (generic && qw_kern_table[op].xe2 == NULL)
+        return qw_sprintf("the only variant%s", tail);
+    if (strcmp(backend, "auto") != 0)
+        return qw_sprintf("device.backend = %s%s", backend, tail);
+    if (!generic)
+        return qw_sprintf("the device has what it needs%s", tail);
+    if (failed)
+        return qw_sprintf("xe2 fails on this device%s", tail);
+    return qw_sprintf("no xe2: %s%s", c->missing ? c->missing : "", tail);
 }
 
 int qw_kern_open(struct qw_kern **out, struct qw_dev *dev, const struct qw_kern_params *p,
                  struct qw_err *err)
 {
-    if (p->backend != NULL && strcmp(p->backend, "auto") != 0 &&
-        strcmp(p->backend, "generic") != 0)
-        return qw_fail(err, QW_EUSAGE,
-                       "device.backend = %s: this build has the generic kernels only",
-                       p->backend);
-    struct qw_kern *k = qw_alloc(1, sizeof(*k));
-    struct qw_buf src = {0};
-    const double start = qw_now();
-    k->dev = dev;
-    k->cpu_shape = p->cpu_shape;
-    k->row_group = 64;
-    int rc = assemble(k, p, &src, err);
+    struct choice c = {.p = p};
+    static const enum qw_variant generic[QW_N_OPS];
+    struct qw_kern *k = NULL, *xe2 = NULL;
+    int rc = choose(&c, dev, err);
+    const bool wanted = any_xe2(&c);
     if (rc == QW_OK)
-        rc = build(k, src.data, err);
-    qw_buf_free(&src);
-    k->build_s = qw_now() - start;
+        rc = qw_kern_build(&k, dev, p, generic, false, false, false, err);
+    if (rc == QW_OK && wanted)
+        rc = open_best(&xe2, dev, &c, err);
+    if (rc == QW_OK) {
+        k->xe2 = xe2;
+        k->emulated = c.emulated;
+        k->build_s += xe2 ? xe2->build_s : 0.0;
+        memcpy(k->variant, c.variant, sizeof(k->variant));
+        for (int i = 0; i < QW_N_OPS; i++)
+            if (qw_kern_has(p, i))
+                k->why[i] = reason(k, &c, i, wanted && xe2 == NULL);
+    }
+    free(c.missing);
     if (rc != QW_OK)
         qw_kern_close(k);
     else
@@ -220,8 +284,11 @@ void qw_kern_close(struct qw_kern *k)
 {
     if (k == NULL)
         return;
+    qw_kern_close(k->xe2);
     if (k->program != NULL)
         clReleaseProgram(k->program);
+    for (int i = 0; i < QW_N_OPS; i++)
+        free(k->why[i]);
     free(k->options);
     free(k);
 }

@@ -11,8 +11,8 @@ src_libqwenrun_a_SOURCES = \
 
 # device and engine layers
 src_libqwenrun_a_SOURCES += \
-	src/dev.c src/dev.h src/kern.c src/kern.h src/plan.c src/plan.h \
-	src/ops.c src/ops.h src/pack.c src/pack.h src/weights.c src/weights.h src/cl_sources.h \
+	src/dev.c src/dev.h src/kern.c src/kern.h src/kern_build.c src/kern_build.h src/kern_xe2.c src/kern_xe2.h src/plan.c src/plan.h \
+	src/ops.c src/ops.h src/pack.c src/pack_xe2.c src/pack.h src/weights.c src/weights.h src/cl_sources.h \
 	src/model.c src/model.h src/state.c src/state.h src/target.c src/target.h src/target_size.c src/target_size.h \
 	src/engine.c src/engine.h src/generate.c src/qwenrun.h
 

@@ -39,15 +39,15 @@ struct qw_model {
  * The file must outlive qw_model_load. */
 int qw_model_plan(struct qw_model **out, const struct qw_gguf *g, uint64_t max_alloc,
                   bool mtp, struct qw_err *err);
-/* Fill buffers of dev with the weights, packed here or taken from a pack file (NULL:
- * none); progress on a terminal when show. */
-int qw_model_load(struct qw_model *m, struct qw_dev *dev, const struct qw_pack_file *pack,
-                  bool show, struct qw_err *err);
+/* Fill buffers of kern's device with the weights as its kernels want them, packed here or
+ * taken from a pack file (NULL: none); progress on a terminal when show. */
+int qw_model_load(struct qw_model *m, const struct qw_kern *kern,
+                  const struct qw_pack_file *pack, bool show, struct qw_err *err);
 /* Every matrix to a pack file; QW_OK when a pack file has every matrix, else QW_EFILE. */
-int qw_model_pack(struct qw_model *m, struct qw_save_writer *to, bool show,
-                  struct qw_err *err);
-int qw_model_packed(struct qw_model *m, const struct qw_pack_file *pack,
-                    struct qw_err *err);
+int qw_model_pack(struct qw_model *m, const struct qw_kern *kern,
+                  struct qw_save_writer *to, bool show, struct qw_err *err);
+int qw_model_packed(struct qw_model *m, const struct qw_kern *kern,
+                    const struct qw_pack_file *pack, struct qw_err *err);
 void qw_model_close(struct qw_model *m);
 /* The matrix that makes logits: head, or embed when tied. */
 const struct qw_mat *qw_model_head(const struct qw_model *m);

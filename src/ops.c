@@ -14,30 +14,38 @@ static size_t round_up(size_t n, size_t to)
 }
 
 /* Kernel entries by layout and shape: the CPU shape has one for any number of rows, the
- * GPU shape one row and row tiles of 4. */
-static const char *const matmul_entry[QW_N_LAYOUTS][2][2] = {
+ * GPU shape one row and row tiles of 4, Xe2 one row, tiles of 8 and of 16. */
+enum { CPU_SHAPE, GPU_SHAPE, XE2_SHAPE };
+static const char *const matmul_entry[QW_N_LAYOUTS][3][3] = {
 #define QW_ENTRY(L)                                                                      \
     {                                                                                    \
-        {"qw_matmul_" L "_c", "qw_matmul_" L "_c"},                                      \
+        {"qw_matmul_" L "_c", "qw_matmul_" L "_c", "qw_matmul_" L "_c"},                 \
+            {"qw_matmul_" L "_g1", "qw_matmul_" L "_g4", "qw_matmul_" L "_g4"},          \
         {                                                                                \
-            "qw_matmul_" L "_g1", "qw_matmul_" L "_g4"                                   \
+            "qw_matmul_" L "_x1", "qw_matmul_" L "_x8", "qw_matmul_" L "_x16"            \
         }                                                                                \
     }
     [QW_L_F32] = QW_ENTRY("f32"),   [QW_L_Q4_0] = QW_ENTRY("q4_0"),
     [QW_L_Q4_1] = QW_ENTRY("q4_1"), [QW_L_Q4_K] = QW_ENTRY("q4_k"),
     [QW_L_Q8_0] = QW_ENTRY("q8_0"), [QW_L_Q8_1] = QW_ENTRY("q8_1"),
     [QW_L_Q8_K] = QW_ENTRY("q8_k"), [QW_L_Q6_K] = QW_ENTRY("q6_k"),
+    [QW_L_X4_0] = QW_ENTRY("x4_0"), [QW_L_X4_1] = QW_ENTRY("x4_1"),
+    [QW_L_X4_K] = QW_ENTRY("x4_k"),
 };
 static const char *const embed_entry[QW_N_LAYOUTS] = {
     [QW_L_F32] = "qw_embed_f32",   [QW_L_Q4_0] = "qw_embed_q4_0",
     [QW_L_Q4_1] = "qw_embed_q4_1", [QW_L_Q4_K] = "qw_embed_q4_k",
     [QW_L_Q8_0] = "qw_embed_q8_0", [QW_L_Q8_1] = "qw_embed_q8_1",
     [QW_L_Q8_K] = "qw_embed_q8_k", [QW_L_Q6_K] = "qw_embed_q6_k",
+    [QW_L_X4_0] = "qw_embed_x4_0", [QW_L_X4_1] = "qw_embed_x4_1",
+    [QW_L_X4_K] = "qw_embed_x4_k",
 };
 
 int qw_op_embed(struct qw_plan *p, const struct qw_mat *embed, int n_vocab, cl_mem cycle,
                 cl_mem x, int rows, struct qw_err *err)
 {
+    const enum qw_layout layout =
+        qw_kern_layout(p->kern, embed->part[0].layout, embed->K);
     const size_t local[] = {64, 1}, global[] = {64, (size_t)rows};
     int rc = QW_OK;
     for (int i = 0; rc == QW_OK && i < embed->part[0].n_slabs; i++) {
@@ -46,8 +54,7 @@ int qw_op_embed(struct qw_plan *p, const struct qw_mat *embed, int n_vocab, cl_m
         const int end = last < n_vocab ? last : n_vocab;
         const struct qw_arg arg[] = {QW_ARG(s->buf), QW_ARG(cycle), QW_ARG(embed->K),
                                      QW_ARG(first),  QW_ARG(end),   QW_ARG(x)};
-        rc = qw_plan_add(p, embed_entry[embed->part[0].layout], 2, global, local, arg,
-                         N_ARGS(arg), err);
+        rc = qw_plan_add(p, embed_entry[layout], 2, global, local, arg, N_ARGS(arg), err);
     }
     return rc;
 }
@@ -82,32 +89,53 @@ static int best_of(struct qw_plan *p, cl_mem part, cl_mem cycle, int chunks, int
     return qw_plan_add(p, "qw_argmax", 1, global, local, arg, N_ARGS(arg), err);
 }
 
+/* How a product of `rows` rows with K columns is launched. */
+struct matmul {
+    struct qw_kern *kern;
+    const char *entry;
+    size_t lanes, partials; /* of a work-group */
+    size_t row_groups;
+};
+
+static struct matmul matmul_launch(const struct qw_plan *p, enum qw_layout base, int K,
+                                   int rows)
+{
+    const bool xe2 = qw_kern_matmul_xe2(p->kern, base, K);
+    const bool groups = xe2 || !p->kern->cpu_shape;
+    const int shape = xe2 ? XE2_SHAPE : groups ? GPU_SHAPE : CPU_SHAPE;
+    const int tall = rows == 1 ? 0 : rows <= 8 ? 1 : 2, step = xe2 ? 8 * tall : 4;
+    return (struct matmul){
+        .kern = xe2 ? p->kern->xe2 : p->kern,
+        .entry = matmul_entry[qw_kern_layout(p->kern, base, K)][shape][tall],
+        .lanes = groups ? 16 : 1,
+        .partials = groups ? (size_t)qw_partials(K) : 1,
+        .row_groups = groups && step > 0 ? (size_t)((rows + step - 1) / step) : 1};
+}
+
 static int matmul_slab(struct qw_plan *p, const struct qw_mat *m,
                        const struct qw_part *part, const struct qw_slab *s,
                        const struct qw_acts *in, cl_mem cycle, cl_mem y, int ldy,
                        int mode, int rows, struct qw_err *err)
 {
-    const bool gpu = !p->kern->cpu_shape;
-    const int tall = rows > 1, top = mode == QW_TOP;
+    const struct matmul l = matmul_launch(p, part->layout, m->K, rows);
+    const int top = mode == QW_TOP;
     const int left = (top ? m->rows[0] : part->tiles * 16) - s->tile0 * 16;
     const int n = left < s->tiles * 16 ? left : s->tiles * 16;
     const int y0 = top ? 2 * s->tile0 : part->col + s->tile0 * 16;
-    const size_t partials = gpu ? (size_t)qw_partials(m->K) : 1, lanes = gpu ? 16 : 1;
-    const size_t local[] = {lanes, partials, 1};
-    const size_t global[] = {lanes * (size_t)s->tiles, partials,
-                             gpu ? ((size_t)rows + 3) / 4 : 1};
-    const char *entry = matmul_entry[part->layout][gpu][tall];
+    const size_t local[] = {l.lanes, l.partials, 1};
+    const size_t global[] = {l.lanes * (size_t)s->tiles, l.partials, l.row_groups};
     if (part->layout == QW_L_F32) {
         const struct qw_arg arg[] = {QW_ARG(s->buf), QW_ARG(in->f), QW_ARG(y),
                                      QW_ARG(cycle),  QW_ARG(m->K),  QW_ARG(n),
                                      QW_ARG(ldy),    QW_ARG(y0),    QW_ARG(mode)};
-        return qw_plan_add(p, entry, 3, global, local, arg, N_ARGS(arg), err);
+        return qw_plan_add_from(p, l.kern, l.entry, 3, global, local, arg, N_ARGS(arg),
+                                err);
     }
     const struct qw_arg arg[] = {QW_ARG(s->buf),  QW_ARG(in->q), QW_ARG(in->scale),
                                  QW_ARG(in->sum), QW_ARG(y),     QW_ARG(cycle),
                                  QW_ARG(m->K),    QW_ARG(n),     QW_ARG(ldy),
                                  QW_ARG(y0),      QW_ARG(mode)};
-    return qw_plan_add(p, entry, 3, global, local, arg, N_ARGS(arg), err);
+    return qw_plan_add_from(p, l.kern, l.entry, 3, global, local, arg, N_ARGS(arg), err);
 }
 
 int qw_op_matmul(struct qw_plan *p, const struct qw_mat *m, const struct qw_acts *in,

@@ -16,6 +16,8 @@ static const struct {
     [QW_L_Q4_1] = {"q4_1", 256, 512}, [QW_L_Q4_K] = {"q4_k", 256, 320},
     [QW_L_Q8_0] = {"q8_0", 512, 256}, [QW_L_Q8_1] = {"q8_1", 512, 512},
     [QW_L_Q8_K] = {"q8_k", 512, 320}, [QW_L_Q6_K] = {"q6_k", 384, 288},
+    [QW_L_X4_0] = {"x4_0", 256, 256}, [QW_L_X4_1] = {"x4_1", 256, 512},
+    [QW_L_X4_K] = {"x4_k", 256, 320},
 };
 
 enum qw_layout qw_pack_layout(uint32_t type)
@@ -230,4 +232,6 @@ void qw_pack_tiles(enum qw_layout l, uint32_t type, const void *rows, size_t row
     for (int r = 0; r < n_rows && r < n_tiles * TILE; r++)
         pack_row(l, type, (const unsigned char *)rows + (size_t)r * row_bytes, r % TILE,
                  K, (unsigned char *)dst + bytes * (size_t)(r / TILE));
+    if (l >= QW_L_X4_0)
+        qw_pack_xe2(l, K, n_tiles, dst);
 }

@@ -58,7 +58,7 @@ json_t *qw_engine_identity(struct qw_engine *e, bool sha256);
 bool qw_engine_fits(struct qw_engine *e);
 
 /* Write the pack files of the target and, when drafting needs one, of the drafter to the
- * folder model.pack (QW_OPEN_DEVICE suffices); again: also where a good one is there.
+ * folder model.pack (QW_OPEN_KERNELS suffices); again: also where a good one is there.
  * *report, a new reference: a list of {path, source, source_sha256, bytes, written,
  * seconds}. */
 int qw_engine_pack(struct qw_engine *e, bool again, bool show, json_t **report,

@@ -85,12 +85,18 @@ int qw_weights_plan(struct qw_mat *m, const struct qw_gguf *g, int layer,
 
 /* ---- loading ---- */
 
-void qw_loader_open(struct qw_loader *l, const struct qw_gguf *g, struct qw_dev *dev,
+void qw_loader_open(struct qw_loader *l, const struct qw_gguf *g,
+                    const struct qw_kern *kern, struct qw_dev *dev,
                     const struct qw_pack_file *pack, struct qw_save_writer *to,
                     uint64_t total, bool show, struct qw_err *err)
 {
-    *l = (struct qw_loader){
-        .file = g, .dev = dev, .pack = pack, .to = to, .total = total, .err = err};
+    *l = (struct qw_loader){.file = g,
+                            .kern = kern,
+                            .dev = dev,
+                            .pack = pack,
+                            .to = to,
+                            .total = total,
+                            .err = err};
     qw_progress_start(&l->progress, to != NULL ? "packing" : "loading", show);
 }
 
@@ -128,18 +134,20 @@ static const struct qw_gguf_tensor *tensor_at(const struct qw_mat *mat,
     return mat->tensor[p->tensor[i]];
 }
 
-/* Pack tiles [from, from + n) of a part, which may span several tensors, to stage. */
-static void pack_range(const struct qw_mat *mat, const struct qw_part *p, int from, int n,
-                       unsigned char *stage)
+/* Pack tiles [from, from + n) of a part, which may span several tensors, to the stage. */
+static void pack_range(const struct qw_loader *l, const struct qw_mat *mat,
+                       const struct qw_part *p, int from, int n)
 {
-    const size_t tile = qw_pack_tile_bytes(p->layout, mat->K);
+    const enum qw_layout layout = qw_kern_layout(l->kern, p->layout, mat->K);
+    const size_t tile = qw_pack_tile_bytes(layout, mat->K);
+    unsigned char *stage = l->stage;
     for (int start, tiles, count; n > 0; from += count, n -= count) {
         const struct qw_gguf_tensor *t = tensor_at(mat, p, from, &start, &tiles);
         const struct qw_type_info *info = qw_type_info(t->type);
         const size_t row_bytes = (size_t)mat->K / info->block * info->bytes;
         const int first = from - start, left = (int)t->ne[1] - first * TILE;
         count = tiles - first < n ? tiles - first : n;
-        qw_pack_tiles(p->layout, t->type,
+        qw_pack_tiles(layout, t->type,
                       (const unsigned char *)t->data + (size_t)first * TILE * row_bytes,
                       row_bytes, left < count * TILE ? left : count * TILE, mat->K, count,
                       stage);
@@ -152,11 +160,12 @@ static void pack_range(const struct qw_mat *mat, const struct qw_part *p, int fr
 static const unsigned char *in_pack(const struct qw_loader *l, const struct qw_mat *mat,
                                     const struct qw_part *p, int from, int *n)
 {
-    const size_t tile = qw_pack_tile_bytes(p->layout, mat->K);
+    const enum qw_layout layout = qw_kern_layout(l->kern, p->layout, mat->K);
+    const size_t tile = qw_pack_tile_bytes(layout, mat->K);
     int start, tiles;
     const struct qw_gguf_tensor *t = tensor_at(mat, p, from, &start, &tiles);
     const unsigned char *at =
-        qw_pack_tensor(l->pack, p->layout, t->name, tile * (uint64_t)tiles);
+        qw_pack_tensor(l->pack, layout, t->name, tile * (uint64_t)tiles);
     *n = start + tiles - from < *n ? start + tiles - from : *n;
     return at != NULL ? at + tile * (size_t)(from - start) : NULL;
 }
@@ -186,16 +195,17 @@ static int write_mat(struct qw_loader *l, const struct qw_mat *mat)
     int rc = QW_OK;
     for (int p = 0; p < mat->n_parts; p++) {
         const struct qw_part *part = &mat->part[p];
-        const size_t tile = qw_pack_tile_bytes(part->layout, mat->K);
+        const enum qw_layout layout = qw_kern_layout(l->kern, part->layout, mat->K);
+        const size_t tile = qw_pack_tile_bytes(layout, mat->K);
         make_room(l, tile);
         const int step = tile < STAGE ? (int)(STAGE / tile) : 1;
         for (int at = 0, start, tiles; rc == QW_OK && at < part->tiles;
              at = start + tiles) {
             const struct qw_gguf_tensor *t = tensor_at(mat, part, at, &start, &tiles);
-            rc = qw_pack_begin(l->to, part->layout, t->name, l->err);
+            rc = qw_pack_begin(l->to, layout, t->name, l->err);
             for (int i = 0; rc == QW_OK && i < tiles; i += step) {
                 const int n = tiles - i < step ? tiles - i : step;
-                pack_range(mat, part, start + i, n, l->stage);
+                pack_range(l, mat, part, start + i, n);
                 rc = qw_save_append(l->to, l->stage, tile * (uint64_t)n, l->err);
                 l->done += tile * (uint64_t)n;
                 qw_progress_step(&l->progress, l->done, l->total);
@@ -226,7 +236,7 @@ static int load_mat(struct qw_loader *l, struct qw_mat *mat)
                 if (l->pack != NULL)
                     from = in_pack(l, mat, part, s->tile0 + t, &n);
                 else
-                    pack_range(mat, part, s->tile0 + t, n, l->stage);
+                    pack_range(l, mat, part, s->tile0 + t, n);
                 if (from == NULL)
                     return look(l, mat);
                 rc = qw_dev_write(dev, s->buf, tile * (uint64_t)t, from,

@@ -18,6 +18,7 @@ int qw_weights_plan(struct qw_mat *m, const struct qw_gguf *g, int layer,
 /* One walk over the weights of a file: where it reads, where it writes, how far it is. */
 struct qw_loader {
     const struct qw_gguf *file;
+    const struct qw_kern *kern;      /* that will read them: which layouts they want */
     struct qw_dev *dev;              /* where to load to, or NULL */
     const struct qw_pack_file *pack; /* where packed tiles come from, NULL: packed here */
     struct qw_save_writer *to;       /* the pack to write; nothing is loaded then */
@@ -28,10 +29,12 @@ struct qw_loader {
     struct qw_err *err;
 };
 
-/* total: bytes that will be loaded; progress on a terminal when show. dev, pack, to: as
- * above; with no dev and no `to` the walk just looks whether the pack has every matrix.
+/* total: bytes that will be loaded; progress on a terminal when show. kern, dev, pack,
+ * to: as above; with no dev and no `to` the walk just looks whether the pack has every
+ * matrix.
  */
-void qw_loader_open(struct qw_loader *l, const struct qw_gguf *g, struct qw_dev *dev,
+void qw_loader_open(struct qw_loader *l, const struct qw_gguf *g,
+                    const struct qw_kern *kern, struct qw_dev *dev,
                     const struct qw_pack_file *pack, struct qw_save_writer *to,
                     uint64_t total, bool show, struct qw_err *err);
 /* rc: how the loading went. QW_EFILE where the file changed meanwhile. */

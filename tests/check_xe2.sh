@@ -51,7 +51,9 @@ for sizes in "256 8" "256 32" "128 16" "128 8" "128 32"; do
 done
 
 # A file of cl/xe2 names the kernels that must use the matrix unit in a line of its head comment:
-# " * dpas: PATTERN...". It is compiled for each size that it asks for, all of them otherwise.
+# " * dpas: PATTERN...". It is compiled for each size that it asks for, all of them otherwise, with both
+# forms of four-bit weights.
+own="-DQW_EMULATED=0 -DQW_INT4=1 -DQW_INT8=1"
 xe2_file() {
     file=$1
     set -f # patterns, not files
@@ -64,12 +66,12 @@ xe2_file() {
     # shellcheck disable=SC2086
     if grep -Eq 'QW_(HD|KV)' "$file"; then
         for sizes in "256 16" "256 8" "128 16" "128 8"; do
-            unit "xe2-$base-$(echo $sizes | tr ' ' -)" --max-spill 0 --require-simd 16 "$@" \
-                -o "$(options $sizes)" $shared $shared_xe2 "$file"
+            unit "xe2-$base-$(echo $sizes | tr ' ' -)" --max-spill 0 --max-private 0 --require-simd 16 \
+                "$@" -o "$(options $sizes) $own" $shared $shared_xe2 "$file"
         done
     else
-        unit "xe2-$base" --max-spill 0 --require-simd 16 "$@" -o "$(options 256 16)" $shared \
-            $shared_xe2 "$file"
+        unit "xe2-$base" --max-spill 0 --max-private 0 --require-simd 16 "$@" \
+            -o "$(options 256 16) $own" $shared $shared_xe2 "$file"
     fi
 }
 

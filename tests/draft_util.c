@@ -30,7 +30,7 @@ void pair_open(struct pair *p, const char *target, const char *draft,
     *p = (struct pair){.d = NULL};
     OK(qw_gguf_open(&p->file, draft, &err));
     OK(qw_draft_model_plan(&p->model, p->file, &hp, dev->max_alloc, &err));
-    OK(qw_draft_model_load(p->model, dev, NULL, false, &err));
+    OK(qw_draft_model_load(p->model, &(struct qw_kern){.dev = dev}, NULL, false, &err));
     net_open(&p->net, target,
              &(struct net_opts){.kv_bits = o->kv_bits > 0 ? o->kv_bits : 16,
                                 .context = o->context,

@@ -90,8 +90,9 @@ void net_open(struct net *n, const char *path, const struct net_opts *o)
                                        .tap_want = o->tap_want};
     OK(qw_gguf_open(&n->file, path, &err));
     OK(qw_model_plan(&n->model, n->file, net_dev()->max_alloc, o->mtp, &err));
-    OK(qw_model_load(n->model, net_dev(), NULL, false, &err));
-    OK(qw_target_open(&n->t, n->model, program_for(&n->model->hp, o), &p, &err));
+    struct qw_kern *kern = program_for(&n->model->hp, o);
+    OK(qw_model_load(n->model, kern, NULL, false, &err));
+    OK(qw_target_open(&n->t, n->model, kern, &p, &err));
     n->n_vocab = n->model->hp.n_vocab;
     n->n_embd = n->model->hp.n_embd;
 }

@@ -15,10 +15,13 @@ trap 'exit 99' HUP INT TERM
 
 passed=0
 failed=0
-for name in test_kernels test_pack; do
+for test in test_kernels test_pack "test_xe2 widths not_finite tops embed"; do
     good=1
+    name=${test%% *}
+    # shellcheck disable=SC2086 # a program and its tests
+    set -- ${test#"$name"}
     oclgrind --build-options -cl-opt-disable --data-races --uninitialized --log "$dir/log" \
-        "${builddir:-.}/tests/$name" --small >"$dir/out" 2>&1 || good=0
+        "${builddir:-.}/tests/$name" --small "$@" >"$dir/out" 2>&1 || good=0
     cat "$dir/out"
     grep -q '^device Oclgrind' "$dir/out" || { echo "$name did not run in oclgrind"; good=0; }
     if [ ! -f "$dir/log" ] || [ -s "$dir/log" ]; then

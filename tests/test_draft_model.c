@@ -115,7 +115,7 @@ static void run_draft(const char *path, const struct qw_hparams *target, uint64_
     OK(qw_gguf_open(&g, path, &err));
     OK(qw_draft_model_plan(&m, g, target, most > 0 ? most : dev->max_alloc, &err));
     CHECK(dev->used == used, "a plan took device memory");
-    OK(qw_draft_model_load(m, dev, NULL, false, &err));
+    OK(qw_draft_model_load(m, &(struct qw_kern){.dev = dev}, NULL, false, &err));
     CHECK(dev->used == used + m->bytes, "%llu bytes, planned %llu",
           (unsigned long long)(dev->used - used), (unsigned long long)m->bytes);
     check_draft(g, m);
@@ -255,7 +255,7 @@ static uint64_t run_mtp(const char *path, bool fused)
         struct qw_model *m;
         OK(qw_gguf_open(&g, path, &err));
         OK(qw_model_plan(&m, g, dev->max_alloc, mtp != 0, &err));
-        OK(qw_model_load(m, dev, NULL, false, &err));
+        OK(qw_model_load(m, &(struct qw_kern){.dev = dev}, NULL, false, &err));
         CHECK(m->hp.mtp && m->hp.mtp_why[0] == '\0' && m->hp.n_layer == BLOCK);
         CHECK((m->mtp != NULL) == (mtp != 0));
         CHECK(dev->used == used + m->bytes, "%llu bytes, planned %llu",

@@ -93,16 +93,16 @@ static void models(void)
     MUST(qw_gguf_open(&g, file, &err) == QW_OK, "%s", err.msg);
     MUST(qw_model_plan(&m, g, 1 << 20, false, &err) == QW_OK, "%s", err.msg);
     MUST(qw_pack_create(&w, path, source, &err) == QW_OK, "%s", err.msg);
-    MUST(qw_model_pack(m, w, false, &err) == QW_OK, "%s", err.msg);
+    MUST(qw_model_pack(m, &(struct qw_kern){0}, w, false, &err) == QW_OK, "%s", err.msg);
     MUST(qw_save_commit(w, &err) == QW_OK, "%s", err.msg);
     qw_save_close_writer(w);
     MUST(qw_pack_open(&p, path, source, &err) == QW_OK, "%s", err.msg);
-    CHECK(qw_model_packed(m, p, &err) == QW_OK, "%s", err.msg);
+    CHECK(qw_model_packed(m, &(struct qw_kern){0}, p, &err) == QW_OK, "%s", err.msg);
     qw_pack_close(p);
     save(json_pack("{s:s, s:i}", "source_sha256", source, "layouts", QW_PACK_NUMBER),
          "q4_0 a", 640);
     MUST(qw_pack_open(&p, path, source, &err) == QW_OK, "%s", err.msg);
-    CHECK(qw_model_packed(m, p, &err) == QW_EFILE);
+    CHECK(qw_model_packed(m, &(struct qw_kern){0}, p, &err) == QW_EFILE);
     CHECK(strstr(err.msg, "token_embd.weight") != NULL, "'%s'", err.msg);
     qw_pack_close(p);
     qw_model_close(m);

@@ -22,6 +22,9 @@ QW_EMBED(q8_0)
 QW_EMBED(q8_1)
 QW_EMBED(q8_k)
 QW_EMBED(q6_k)
+QW_EMBED(x4_0)
+QW_EMBED(x4_1)
+QW_EMBED(x4_k)
 
 kernel void qw_embed_f32(global const uchar *w, global const int *cycle, int K, int first, int end,
                          global float *x)
