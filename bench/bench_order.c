@@ -119,6 +119,11 @@ static cl_program build(const char *dir, bool cpu_shape, int P)
         text, 128, "#pragma OPENCL FP_CONTRACT OFF\n#define QW_PARTIALS(K) %d\n", P);
     cl_int rc;
     add_file(&text, &len, dir, "cycle.h");
+    add_file(&text, &len, dir, "common.clh");
+    char *include = strstr(text, "#include \"cycle.h\"");
+    if (include != NULL)
+        memset(include, ' ',
+               strlen("#include \"cycle.h\"")); /* it stands there already */
     add_file(&text, &len, dir, "blocks.clh");
     add_file(&text, &len, dir, "generic/matmul.cl");
     const char *parts[] = {text, read_kernel};
