@@ -140,6 +140,11 @@ static int choose(struct choice *c, const struct qw_dev *dev, struct qw_err *err
     return rc;
 }
 
+static bool is_product(int op)
+{
+    return op >= QW_OP_MATMUL_F32 && op <= QW_OP_MATMUL_Q6_K;
+}
+
 static bool any_xe2(const struct choice *c)
 {
     for (int i = 0; i < QW_N_OPS; i++)
@@ -183,8 +188,7 @@ static int open_xe2(struct qw_kern **out, struct qw_dev *dev, const struct choic
     for (int i = 0; i < QW_N_OPS; i++) {
         int4 = int4 || (c->variant[i] == QW_XE2 && qw_kern_table[i].int4);
         int8 = int8 || c->variant[i] == QW_XE2_INT8;
-        products = products || (c->variant[i] != QW_GENERIC && i >= QW_OP_MATMUL_F32 &&
-                                i <= QW_OP_MATMUL_Q6_K);
+        products = products || (c->variant[i] != QW_GENERIC && is_product(i));
     }
     int rc = qw_kern_build(&k, dev, c->p, c->variant, c->emulated, int4, int8, err);
     if (rc == QW_OK && products)
@@ -235,7 +239,7 @@ static char *reason(const struct qw_kern *k, const struct choice *c, int op, boo
 {
     const char *backend = c->p->backend ? c->p->backend : "generic";
     const bool generic = c->variant[op] == QW_GENERIC;
-    const char *tail = !generic                      ? "; its self-test passed"
+    const char *tail = !generic ? is_product(op) ? "; its self-test passed" : ""
                        : k->dev->cpu == k->cpu_shape ? "; shape of the device"
                                                      : "; shape by the settings";
     if (c->named[op])

@@ -23,7 +23,7 @@ const struct qw_kern_row qw_kern_table[QW_N_OPS] = {
     [QW_OP_MATMUL_Q8_K] = {"matmul_q8_k", "generic/matmul.cl", "xe2/matmul.cl", false},
     [QW_OP_MATMUL_Q6_K] = {"matmul_q6_k", "generic/matmul.cl", "xe2/matmul.cl", false},
     [QW_OP_CONV] = {"conv", "generic/conv.cl", NULL, false},
-    [QW_OP_GDN] = {"gdn", "generic/gdn.cl", NULL, false},
+    [QW_OP_GDN] = {"gdn", "generic/gdn.cl", "xe2/gdn.cl", false},
     [QW_OP_QK] = {"qk", "generic/rope.cl", NULL, false},
     [QW_OP_ATTN] = {"attn", "generic/attn.cl", NULL, false},
     [QW_OP_MERGE] = {"merge", "generic/attn.cl", NULL, false},
@@ -32,8 +32,9 @@ const struct qw_kern_row qw_kern_table[QW_N_OPS] = {
     [QW_OP_ACCEPT] = {"accept", "generic/accept.cl", NULL, false},
 };
 
-static const char *const shared_files[] = {"cycle.h", "common.clh", "blocks.clh"};
-enum { N_SHARED = sizeof(shared_files) / sizeof(shared_files[0]) };
+static const char *const shared_files[] = {"cycle.h", "common.clh",    "blocks.clh",
+                                           "gdn.clh", "xe2/emulate.h", "xe2/quant.clh"};
+enum { N_SHARED = 4, N_SHARED_XE2 = sizeof(shared_files) / sizeof(shared_files[0]) };
 
 bool qw_kern_has(const struct qw_kern_params *p, int op)
 {
@@ -110,10 +111,8 @@ static int add_files(struct qw_buf *src, const struct qw_kern_params *p,
 {
     const char *last = NULL;
     int rc = QW_OK;
-    for (int i = 0; rc == QW_OK && i < N_SHARED; i++)
+    for (int i = 0; rc == QW_OK && i < (xe2 ? N_SHARED_XE2 : N_SHARED); i++)
         rc = add_source(src, p->kernel_dir, shared_files[i], err);
-    if (rc == QW_OK && xe2)
-        rc = add_source(src, p->kernel_dir, "xe2/emulate.h", err);
     for (int i = 0; rc == QW_OK && i < QW_N_OPS; i++) {
         const char *file = file_of(p, variant, xe2, i);
         if (file == NULL || (last != NULL && strcmp(file, last) == 0))

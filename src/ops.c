@@ -191,8 +191,10 @@ int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_l
               cl_mem c, cl_mem u, const struct qw_gdn_state *state, cl_mem cycle,
               int want, cl_mem o, const struct qw_acts *out, struct qw_err *err)
 {
-    const size_t local[] = {p->kern->cpu_shape ? 1 : (size_t)s->dk},
-                 global[] = {local[0] * (size_t)s->nv};
+    const bool xe2 = p->kern->variant[QW_OP_GDN] != QW_GENERIC;
+    const size_t items = xe2 ? 16 : p->kern->cpu_shape ? 1 : (size_t)s->dk;
+    const size_t local[] = {items, xe2 ? (size_t)s->dk / 4 : 1},
+                 global[] = {items * (size_t)s->nv, local[1]};
     const struct qw_arg arg[] = {
         QW_ARG(c),           QW_ARG(u),           QW_ARG(state->S), QW_ARG(state->X),
         QW_ARG(state->tape), QW_ARG(state->ring), QW_ARG(l->dt),    QW_ARG(l->a),
@@ -200,7 +202,8 @@ int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_l
         QW_ARG(s->ldu),      QW_ARG(s->z0),       QW_ARG(s->a0),    QW_ARG(s->b0),
         QW_ARG(s->eps),      QW_ARG(want),        QW_ARG(o),        QW_ARG(out->q),
         QW_ARG(out->scale),  QW_ARG(out->sum),    QW_ARG(out->f)};
-    return qw_plan_add(p, "qw_gdn", 1, global, local, arg, N_ARGS(arg), err);
+    return qw_plan_add_from(p, qw_kern_of(p->kern, QW_OP_GDN), "qw_gdn", 2, global, local,
+                            arg, N_ARGS(arg), err);
 }
 
 int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld, int want,

@@ -40,7 +40,7 @@ options() {
         "-cl-fp32-correctly-rounded-divide-sqrt"
 }
 
-shared="cl/cycle.h cl/common.clh cl/blocks.clh"
+shared="cl/cycle.h cl/common.clh cl/blocks.clh cl/gdn.clh"
 sh tools/xe2-check --fetch --version || exit
 # shellcheck disable=SC2086 # lists
 unit generic -o "$(options 256 16)" $shared cl/generic/*.cl

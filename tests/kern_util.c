@@ -21,7 +21,8 @@ bool ku_small;
 const char *ku_dir;
 struct qw_dev *ku_dev;
 
-static struct qw_kern *kern[KU_CONFIGS][2];
+static struct qw_kern *kern[KU_CONFIGS][KU_SETS];
+const char *const ku_set_name[KU_SETS] = {"gpu", "cpu", "xe2"};
 static void *host[MAX_HELD];
 static cl_mem held[MAX_HELD];
 static int n_host, n_held;
@@ -41,22 +42,31 @@ void ku_open(void)
 void ku_close(void)
 {
     for (int i = 0; i < KU_CONFIGS; i++)
-        for (int s = 0; s < 2; s++)
+        for (int s = 0; s < KU_SETS; s++)
             qw_kern_close(kern[i][s]);
     qw_dev_close(ku_dev);
 }
 
-struct qw_kern *ku_kern(int config, bool cpu_shape)
+/* test_xe2 has the products. */
+static const char *no_products(const void *arg, const char *op)
+{
+    (void)arg;
+    return strncmp(op, "matmul", 6) == 0 ? "generic" : "auto";
+}
+
+struct qw_kern *ku_kern(int config, int set)
 {
     const struct ku_config *c = &ku_config[config];
     struct qw_kern_params p = {.dk = c->dk,
                                .taps = c->taps,
                                .hd = c->hd,
                                .kv_bits = c->kv,
-                               .cpu_shape = cpu_shape,
+                               .cpu_shape = set != KU_GPU,
                                .attn_only = c->attn_only,
-                               .kernel_dir = ku_dir};
-    struct qw_kern **k = &kern[config][cpu_shape];
+                               .backend = set == KU_XE2 ? "xe2-emulated" : "generic",
+                               .kernel_dir = ku_dir,
+                               .choice = no_products};
+    struct qw_kern **k = &kern[config][set];
     struct qw_err err;
     if (*k == NULL)
         ku_must(qw_kern_open(k, ku_dev, &p, &err), &err, "kernels");

@@ -33,8 +33,11 @@ extern struct qw_dev *ku_dev;
 
 void ku_open(void);
 void ku_close(void);
-/* The kernel set of a config; opened once. */
-struct qw_kern *ku_kern(int config, bool cpu_shape);
+/* The kernel set of a config; opened once. generic: in a launch shape; KU_XE2: what
+ * cl/xe2 has but the products, emulated, the rest as in KU_CPU. */
+enum { KU_GPU, KU_CPU, KU_XE2, KU_SETS };
+extern const char *const ku_set_name[KU_SETS];
+struct qw_kern *ku_kern(int config, int set);
 /* Text of a kernel file, from where the sets come from. */
 char *ku_source(const char *name);
 

@@ -132,12 +132,25 @@ generic/gdn.cl|--small gdn_tape|s/(t <= sure ? S : X)/(t < sure ? S : X)/
 generic/gdn.cl|--small gdn_tape|s/vload16(i, S) \* decay), i, S/vload16(i, S)), i, S/
 generic/gdn.cl|--small gdn_tape|s/vload16(s, tp + (nk + head)/vload16(s, tp + (nk + e)/
 generic/gdn.cl|--small gdn_tape|s/p = cycle\[QW_CYC_STORED\]; p < pos/p = cycle[QW_CYC_STORED]; p < pos - 1/
-generic/gdn.cl|gdn_tape|s/pos % QW_TAPE_RING/pos % (QW_TAPE_RING \/ 4)/
+gdn.clh|gdn_tape|s/pos % QW_TAPE_RING/pos % (QW_TAPE_RING \/ 4)/
 generic/gdn.cl|--small gdn_tape|s/if (head < nk)/if (head < nk - 1)/
-generic/gdn.cl|gdn_splits|s/max(0, rows - QW_CONV_RING)/max(0, rows - QW_CONV_RING + 1)/
-generic/gdn.cl|--small gdn|s/+ heads - 1) \/ heads/) \/ heads/
+gdn.clh|gdn_splits|s/max(0, rows - QW_CONV_RING)/max(0, rows - QW_CONV_RING + 1)/
+gdn.clh|--small gdn|s/+ heads - 1) \/ heads/) \/ heads/
 generic/gdn.cl|gdn|/a0, b0, &decay, &beta);/,/float c0/s/barrier(CLK_LOCAL_MEM_FENCE);//
 generic/gdn.cl|oclgrind gdn|s/barrier(CLK_GLOBAL_MEM_FENCE);//
+xe2/gdn.cl|--small gdn_tape|s/t == sure \&\& /t == sure + 1 \&\& /
+xe2/gdn.cl|--small gdn_tape|s/rows <= sure \&\& /rows < sure \&\& /
+xe2/gdn.cl|--small gdn_tape|s/rows > 0 || stored < pos/rows > 0/
+xe2/gdn.cl|--small gdn_tape|s/s\[i\] \* decay);/s[i]);/
+xe2/gdn.cl|--small gdn_tape|s/t >= sure \&\& chain == 0/t > sure \&\& chain == 0/
+xe2/gdn.cl|--small gdn_tape|s/if (head < nk)/if (head < nk - 1)/
+xe2/gdn.cl|--small gdn|s/(part\[32\] + part\[48\])/part[32] + part[48]/
+xe2/gdn.cl|--small gdn|s/e = head % nk/e = head * nk \/ nv/
+xe2/gdn.cl|--small gdn|s/total += kept\[16 \* sub + i\]/total += kept[i]/
+xe2/gdn.cl|gdn_splits|s/decays\[t - t0\]/decays[t % QW_SUBS]/
+xe2/gdn.cl|oclgrind gdn|/kept\[item\] = sum_k/,/const float v/s/barrier(CLK_LOCAL_MEM_FENCE);//
+xe2/quant.clh|--small gdn|s/(both - (int)(short)both)/both/
+xe2/quant.clh|--small gdn_gates|s/most < 0x7f800000u ?/true ?/
 generic/rope.cl|rope_rows|s/pos < p1)/pos <= p1)/
 generic/rope.cl|--small qk|s/-(b \* si)/b * si/
 generic/rope.cl|--small qk|s/x\[i + half_rot\], co/x[i + half_rot - 1], co/

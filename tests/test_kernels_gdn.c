@@ -160,7 +160,7 @@ struct gdn_run {
     float *S;       /* the reference's state as of pos */
     double *Sd;
     float *ring; /* what the rows fed so far leave there */
-    struct qw_gdn_state dev[2];
+    struct qw_gdn_state dev[KU_SETS];
     int pos, stored;
 };
 
@@ -180,8 +180,8 @@ static struct gdn_run gdn_start(const struct seq *q, int pos)
     g.l.dt = ku_put(q->dt, NV * 4);
     g.l.a = ku_put(q->a, NV * 4);
     g.l.ssm_norm = ku_put(q->norm, (size_t)dk * 4);
-    for (int cpu = 0; cpu < 2; cpu++)
-        g.dev[cpu] = (struct qw_gdn_state){
+    for (int set = 0; set < KU_SETS; set++)
+        g.dev[set] = (struct qw_gdn_state){
             .S = ku_put(first, state * 4),
             .X = ku_new(state * 4),
             .tape = ku_new((size_t)QW_TAPE_RING * (size_t)((NK + NV) * dk + NV) * 4),
@@ -198,7 +198,7 @@ static float *fed_rows(const float *x, int ld, int pos, int keep, int live)
     return y;
 }
 
-/* One launch of `live` rows at pos, both shapes, of which `sure` are taken into S at once
+/* One launch of `live` rows at pos, every set, of which `sure` are taken into S at once
  * and `keep` stay; everything compared. */
 static void gdn_verify(struct gdn_run *g, int live, int rows, int sure, int keep,
                        int want)
@@ -238,23 +238,25 @@ static void gdn_verify(struct gdn_run *g, int live, int rows, int sure, int keep
     block[QW_CYC_STORED] = g->stored;
     g->stored = pos + sure;
     g->pos += keep;
-    for (int cpu = 0; cpu < 2; cpu++) {
+    for (int set = 0; set < KU_SETS; set++) {
         struct qw_plan p;
         struct qw_err err;
         const struct qw_acts a = ku_acts(rows, vd);
-        qw_plan_init(&p, ku_kern(q->config, cpu));
+        qw_plan_init(&p, ku_kern(q->config, set));
         ku_must(qw_op_gdn(&p, &q->s, &g->l, put_rows(fc, q->width, 0, live, rows),
-                          put_rows(fu, q->s.ldu, 0, live, rows), &g->dev[cpu],
+                          put_rows(fu, q->s.ldu, 0, live, rows), &g->dev[set],
                           ku_put(block, QW_CYC_IDS * 4), want,
                           ku_new((size_t)(rows * vd) * 4), &a, &err),
                 &err, "gdn");
         ku_run(&p);
-        ku_acts_check(cpu ? "gdn cpu" : "gdn gpu", &a, rows, live, vd, want, f);
+        char *what = qw_sprintf("%s gdn", ku_set_name[set]);
+        ku_acts_check(what, &a, rows, live, vd, want, f);
         if (want & 2)
             ku_near("gdn", ku_get(a.f, (size_t)(live * vd) * 4), d, (size_t)(live * vd),
                     2e-4);
-        ku_same(cpu ? "S cpu" : "S gpu", ku_get(g->dev[cpu].S, state * 4), S, state);
-        ku_same_bytes("ring", ku_get(g->dev[cpu].ring, ring * 4), g->ring, ring * 4);
+        ku_same(what, ku_get(g->dev[set].S, state * 4), S, state);
+        ku_same_bytes("ring", ku_get(g->dev[set].ring, ring * 4), g->ring, ring * 4);
+        free(what);
     }
     for (size_t i = 0; i < state; i += 7) /* f32 all the way (trap 19) */
         if (fabs(g->Sd[i] - (double)g->S[i]) > 1e-5 * (1.0 + fabs(g->Sd[i]))) {

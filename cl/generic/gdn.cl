@@ -16,30 +16,6 @@
  * 16 chains (value mod 16), then chains 0, 1, ... Both launch shapes keep it. */
 #define QW_DK16 (QW_DK / 16)
 
-void qw_gates(global const float *u, global const float *dt, global const float *a, int head,
-              int a0, int b0, float *decay, float *beta)
-{
-    *decay = qw_exp(a[head] * qw_softplus(u[a0 + head] + dt[head]));
-    *beta = qw_sigmoid(u[b0 + head]);
-}
-
-global float *qw_tape_row(global float *tape, int nk, int nv, int pos)
-{
-    return tape + (size_t)(pos % QW_TAPE_RING) * ((nk + nv) * QW_DK + nv);
-}
-
-/* Copy this head's share of the last rows' columns to the ring, as item `item` of `items`. */
-void qw_ring_keep(global const float *u, global float *ring, int rows, int pos, int ldu, int width,
-                  int head, int heads, int item, int items)
-{
-    const int per = (width / 4 + heads - 1) / heads;
-    const int end = min((head + 1) * per, width / 4);
-    for (int t = max(0, rows - QW_CONV_RING); t < rows; t++)
-        for (int i = head * per + item; i < end; i += items)
-            vstore4(vload4(i, u + (size_t)t * ldu), i,
-                    ring + (size_t)((pos + t) % QW_CONV_RING) * width);
-}
-
 #if QW_CPU
 /* One item a head: the 16-value slices of S one after the other, each through all rows. */
 void qw_gdn_slice(global const float *from, global float *to, global const float *q,

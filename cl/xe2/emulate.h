@@ -8,6 +8,10 @@
  * that it was read from. Loads that come out spread say what a lane gets. So nothing emulated needs a
  * barrier, and loops may differ between sub-groups as they may on the card.
  *
+ * Sums and maxima over lanes go through a scratch of 16 words for each sub-group when emulated, with
+ * barriers: all of a group's items must come there together, and not in a branch, even a uniform one
+ * (PoCL 3.1 then leaves out what follows, without a word); loops around them count the same for all.
+ *
  * A of M rows: M x 32 int8. B: 32 x 16, a lane holds its column: int8 as 8 dwords, k = 4 j + byte;
  * 4 bits as 4 dwords, k = 8 j + nibble. qw_dpas<M>_<type of B>(a, h, b, c): lane n gets
  * c[m] + sum over k of A[m][k] B[k][n], exact. */
@@ -16,6 +20,7 @@
 
 #define QW_SG16
 #define QW_UNROLL
+#define QW_ROLLED
 
 int qw_lane(void)
 {
@@ -75,6 +80,60 @@ float8 qw_read_half8(global const uchar *p)
 float qw_read_half(global const uchar *p)
 {
     return vload_half(qw_lane(), (global const half *)p);
+}
+
+float qw_read_float(global const float *p)
+{
+    return p[qw_lane()];
+}
+
+void qw_write_float(global float *p, float x)
+{
+    p[qw_lane()] = x;
+}
+
+/* ---- at most 32 floats, `step` apart, each for all lanes ---- */
+
+typedef struct {
+    global const float *p;
+    int step;
+} qw_shared;
+
+qw_shared qw_read_shared(global const float *p, int step, int n)
+{
+    const qw_shared s = {p, step};
+    return s;
+}
+
+float qw_shared_at(qw_shared s, int i)
+{
+    return s.p[i * s.step];
+}
+
+/* ---- over the lanes of a sub-group ---- */
+
+uint qw_max_lanes(uint x, local uint *scratch)
+{
+    local uint *s = scratch + 16 * qw_sub_group();
+    uint most = 0;
+    s[qw_lane()] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < 16; i++)
+        most = max(most, s[i]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return most;
+}
+
+int qw_sum_lanes(int x, local uint *scratch)
+{
+    local uint *s = scratch + 16 * qw_sub_group();
+    int sum = 0;
+    s[qw_lane()] = (uint)x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < 16; i++)
+        sum += (int)s[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return sum;
 }
 
 /* ---- operand A: two blocks of 32 columns from `col` on. Rows at or beyond `rows` are zeros. ---- */
@@ -170,6 +229,7 @@ QW_DPAS(8, int8, u4, uint4)
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #define QW_SG16 __attribute__((intel_reqd_sub_group_size(16)))
 #define QW_UNROLL _Pragma("unroll")
+#define QW_ROLLED _Pragma("unroll 1") /* what is hoisted out of unrolled ones would spill */
 
 int qw_lane(void)
 {
@@ -219,6 +279,38 @@ float8 qw_read_half8(global const uchar *p)
 float qw_read_half(global const uchar *p)
 {
     return convert_float(as_half(intel_sub_group_block_read_us((global const ushort *)p)));
+}
+
+float qw_read_float(global const float *p)
+{
+    return as_float(intel_sub_group_block_read((global const uint *)p));
+}
+
+void qw_write_float(global float *p, float x)
+{
+    intel_sub_group_block_write((global uint *)p, as_uint(x));
+}
+
+typedef float2 qw_shared; /* lane i has elements i and 16 + i; i below must be a constant */
+
+qw_shared qw_read_shared(global const float *p, int step, int n)
+{
+    return (float2)(p[min(qw_lane(), n - 1) * step], p[min(qw_lane() + 16, n - 1) * step]);
+}
+
+float qw_shared_at(qw_shared s, int i)
+{
+    return sub_group_broadcast(i < 16 ? s.x : s.y, (uint)i % 16);
+}
+
+uint qw_max_lanes(uint x, local uint *scratch)
+{
+    return sub_group_reduce_max(x);
+}
+
+int qw_sum_lanes(int x, local uint *scratch)
+{
+    return sub_group_reduce_add(x);
 }
 
 typedef short16 qw_a8; /* eight rows of one block, eight of the next */
