@@ -7,3 +7,4 @@ EXTRA_DIST += bench/results/order-of-sums-h200.json bench/results/h200-generic.j
 	bench/results/h200-drafting.json bench/results/drafting-h200.json bench/drafting.py
 EXTRA_DIST += bench/results/order-of-sums.json docs/order-of-sums.md
 EXTRA_DIST += docs/negative-results.md docs/speed.md bench/acceptance.py bench/results/acceptance.json
+EXTRA_DIST += bench/shapes_27b.py

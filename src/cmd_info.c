@@ -137,23 +137,86 @@ const struct qw_command qw_command_info = {
 
 /* ---- plan ---- */
 
+/* "256x6" */
+static void print_sizes(const json_t *sizes, int width)
+{
+    char text[80] = "-";
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(sizes) && n < sizeof(text); i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%lld", i > 0 ? "x" : "",
+                              (long long)json_integer_value(json_array_get(sizes, i)));
+    printf(" %-*s", width, text);
+}
+
+/* One line a launch. */
+static void print_launches(const json_t *plans)
+{
+    const char *name;
+    json_t *steps, *step;
+    size_t i;
+    json_object_foreach((json_t *)plans, name, steps)
+    {
+        printf(
+            "\nlaunches of %s (kernel, global and local size, bytes read and written)\n",
+            name);
+        json_array_foreach(steps, i, step)
+        {
+            printf("  %-20s", json_string_value(json_object_get(step, "kernel")));
+            print_sizes(json_object_get(step, "global"), 14);
+            print_sizes(json_object_get(step, "local"), 8);
+            printf(" %12lld %12lld\n",
+                   (long long)json_integer_value(json_object_get(step, "read_bytes")),
+                   (long long)json_integer_value(json_object_get(step, "written_bytes")));
+        }
+    }
+}
+
+/* Takes the references. */
+static int print_plan(struct qw_cmd *c, json_t *plan, json_t *launches)
+{
+    if (launches == NULL || c->json) {
+        if (launches != NULL)
+            json_object_set_new(plan, "launches", launches);
+        return print(c, plan);
+    }
+    int rc = print(c, plan);
+    print_launches(launches);
+    json_decref(launches);
+    return rc;
+}
+
 static int run_plan(struct qw_cmd *c)
 {
+    const bool each = qw_cmd_value(c, "launches") != NULL;
     struct qw_engine *e;
-    json_t *plan;
-    int rc = qw_engine_open(&e, c->options, QW_OPEN_DEVICE, false, &c->err);
+    json_t *plan = NULL, *launches = NULL;
+    int rc = qw_cmd_value(c, "b70") != NULL
+                 ? qw_engine_open_paper(&e, c->options, &c->err)
+                 : qw_engine_open(&e, c->options, each ? QW_OPEN_KERNELS : QW_OPEN_DEVICE,
+                                  false, &c->err);
     if (rc != QW_OK)
         return rc;
     rc = qw_engine_plan(e, &plan, &c->err);
+    if (rc == QW_OK && each)
+        rc = qw_engine_launches(e, &launches, &c->err);
     if (rc == QW_OK)
-        rc = print(c, plan);
+        rc = print_plan(c, plan, launches);
+    else
+        json_decref(plan);
     qw_engine_close(e);
     return rc;
 }
 
+static const struct qw_cmd_option plan_options[] = {
+    {0, "b70", NULL, "for an Arc Pro B70, which need not be there"},
+    {0, "launches", NULL, "also every launch of a step, with the bytes it moves"},
+    {0},
+};
+
 const struct qw_command qw_command_plan = {
     .name = "plan",
     .summary = "show bytes by part and the largest context that fits, loading nothing",
+    .options = plan_options,
     .run = run_plan,
 };
 

@@ -21,6 +21,7 @@ struct qw_dev {
     char *extensions;
     bool cpu;       /* CL_DEVICE_TYPE_CPU: picks the launch shape */
     bool exact_div; /* divide and sqrt can be asked to round correctly */
+    bool paper;     /* no device at all: see qw_dev_paper */
     uint64_t mem, max_alloc;
     uint64_t reserve; /* memory_reserve: kept out of what plans may use */
     size_t max_group;
@@ -33,6 +34,10 @@ struct qw_dev {
  * when missing. */
 int qw_dev_open(struct qw_dev **out, const char *platform, const char *device,
                 uint64_t reserve, struct qw_err *err);
+/* What stands for an Arc Pro B70 where there is none, with the card's sizes: buffers are
+ * NULL, what is written to them is dropped, kernels are not built. Plans can be recorded
+ * on it and looked at, not run. */
+struct qw_dev *qw_dev_paper(uint64_t reserve);
 void qw_dev_close(struct qw_dev *d);
 bool qw_dev_has(const struct qw_dev *d, const char *extension);
 uint64_t qw_dev_free_bytes(const struct qw_dev *d); /* mem - reserve - used */

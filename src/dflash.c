@@ -469,12 +469,20 @@ static struct qw_draft_part *parts(struct qw_drafter *base, int pos, int *n)
     return p;
 }
 
+static void plans(const struct qw_drafter *base, struct qw_plan_list *out)
+{
+    const struct dflash *f = (const struct dflash *)base;
+    qw_plan_list_add(out, "draft", &f->block);
+    qw_plan_list_add(out, "inject", &f->inject_few);
+}
+
 static const struct qw_drafter_ops ops = {.name = "dflash",
                                           .observe = observe,
                                           .propose = propose,
                                           .rewind = rewind_dflash,
                                           .parts = parts,
                                           .settle = settle,
+                                          .plans = plans,
                                           .close = close_dflash};
 
 int qw_dflash_open(struct qw_drafter **out, const struct qw_draft_model *m,

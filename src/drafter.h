@@ -41,6 +41,9 @@ struct qw_drafter_ops {
     /* Enqueue what still waits to be taken in, so that the parts are whole. NULL: none.
      */
     int (*settle)(struct qw_drafter *d, struct qw_err *err);
+    /* The plans it runs on the device: "draft" a proposal (or its parts), "inject" what
+     * takes in the rows of a verify step. NULL: none. */
+    void (*plans)(const struct qw_drafter *d, struct qw_plan_list *out);
     void (*close)(struct qw_drafter *d);
 };
 

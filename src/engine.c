@@ -122,7 +122,11 @@ static int open_device(struct qw_engine *e, struct qw_err *err)
     const uint64_t reserve = o->device.memory_reserve == QW_SIZE_WORD
                                  ? QW_RESERVE_AUTO
                                  : o->device.memory_reserve;
-    int rc = qw_dev_open(&e->dev, o->device.platform, o->device.device, reserve, err);
+    int rc = QW_OK;
+    if (e->paper)
+        e->dev = qw_dev_paper(reserve);
+    else
+        rc = qw_dev_open(&e->dev, o->device.platform, o->device.device, reserve, err);
     if (rc == QW_OK)
         rc = qw_model_plan(&e->model, e->file, e->dev->max_alloc,
                            qw_engine_drafts(e, "mtp"), err);
@@ -177,13 +181,15 @@ static int open_model(struct qw_engine *e, bool show, struct qw_err *err)
     return rc;
 }
 
-int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
-                   enum qw_open_level level, bool show, struct qw_err *err)
+static int open_engine(struct qw_engine **out, const struct qw_options *options,
+                       enum qw_open_level level, bool paper, bool show,
+                       struct qw_err *err)
 {
     struct qw_engine *e = qw_alloc(1, sizeof(*e));
     const double start = qw_now();
     e->opt = options;
     e->level = level;
+    e->paper = paper;
     e->stop = options->sampling.stop.item;
     e->n_stop = (size_t)options->sampling.stop.n;
     int rc = refuse_unready(options, err);
@@ -201,6 +207,18 @@ int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
     else
         *out = e;
     return rc;
+}
+
+int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
+                   enum qw_open_level level, bool show, struct qw_err *err)
+{
+    return open_engine(out, options, level, false, show, err);
+}
+
+int qw_engine_open_paper(struct qw_engine **out, const struct qw_options *options,
+                         struct qw_err *err)
+{
+    return open_engine(out, options, QW_OPEN_KERNELS, true, false, err);
 }
 
 void qw_engine_close(struct qw_engine *e)

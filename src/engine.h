@@ -17,6 +17,7 @@ enum qw_pack_of { QW_PACK_TARGET, QW_PACK_DRAFT, QW_N_PACKS };
 struct qw_engine {
     const struct qw_options *opt; /* borrowed */
     enum qw_open_level level;
+    bool paper; /* for a device that is not there */
     struct qw_gguf *file;
     struct qw_tok *tok; /* NULL: the file has none, ids only */
     struct qw_chat chat;

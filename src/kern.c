@@ -300,6 +300,10 @@ void qw_kern_close(struct qw_kern *k)
 int qw_kern_make(struct qw_kern *k, const char *entry, cl_kernel *out, struct qw_err *err)
 {
     cl_int rc;
+    if (k->dev->paper) {
+        *out = NULL;
+        return QW_OK;
+    }
     cl_kernel made = clCreateKernel(k->program, entry, &rc);
     if (made == NULL)
         return qw_fail(err, QW_EDEVICE, "clCreateKernel(%s): %s", entry, qw_cl_error(rc));

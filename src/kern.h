@@ -77,7 +77,7 @@ struct qw_kern {
 int qw_kern_open(struct qw_kern **out, struct qw_dev *dev, const struct qw_kern_params *p,
                  struct qw_err *err);
 void qw_kern_close(struct qw_kern *k);
-/* A new kernel object of the program, for one step. */
+/* A new kernel object of the program, for one step; NULL on paper. */
 int qw_kern_make(struct qw_kern *k, const char *entry, cl_kernel *out,
                  struct qw_err *err);
 

@@ -173,7 +173,7 @@ int qw_kern_build(struct qw_kern **out, struct qw_dev *dev,
                       int8);
     k->options = opt.data;
     int rc = add_files(&src, p, variant, xe2, err);
-    if (rc == QW_OK)
+    if (rc == QW_OK && !dev->paper)
         rc = build(k, src.data, err);
     qw_buf_free(&src);
     k->build_s = qw_now() - start;

@@ -37,7 +37,7 @@ src_libqwenrun_a_SOURCES += src/hash.c src/hash.h
 
 # drafting
 src_libqwenrun_a_SOURCES += \
-	src/drafter.h src/ngram.c src/script.c src/engine_draft.c src/spec.c src/spec.h src/adapt.c src/adapt.h src/dflash.c src/dflash.h \
+	src/drafter.h src/ngram.c src/script.c src/engine_draft.c src/engine_launches.c src/spec.c src/spec.h src/adapt.c src/adapt.h src/dflash.c src/dflash.h \
 	src/session.c src/session_save.c src/session.h src/draft_io.c src/draft_io.h
 # drafters
 src_libqwenrun_a_SOURCES += src/hparams_draft.c src/hparams_draft.h src/draft_model.c src/draft_model.h

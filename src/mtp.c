@@ -378,10 +378,21 @@ static struct qw_draft_part *parts(struct qw_drafter *base, int pos, int *n)
     return p;
 }
 
+/* A proposal is begin, n_max times draft, end. */
+static void plans(const struct qw_drafter *base, struct qw_plan_list *out)
+{
+    const struct mtp *f = (const struct mtp *)base;
+    qw_plan_list_add(out, "begin", &f->begin);
+    qw_plan_list_add(out, "draft", &f->pass);
+    qw_plan_list_add(out, "end", &f->end);
+    qw_plan_list_add(out, "inject", &f->catch_few);
+}
+
 static const struct qw_drafter_ops ops = {.name = "mtp",
                                           .observe = observe,
                                           .propose = propose,
                                           .parts = parts,
+                                          .plans = plans,
                                           .close = close_mtp};
 
 static int open_buffers(struct mtp *f, struct qw_err *err)

@@ -127,7 +127,8 @@ struct qw_gdn_state {
  * acts = round(RMS(o) * silu(z)); o is scratch [rows][nv dk]. */
 int qw_op_gdn(struct qw_plan *p, const struct qw_gdn_shape *s, const struct qw_layer *l,
               cl_mem c, cl_mem u, const struct qw_gdn_state *state, cl_mem cycle,
-              int want, cl_mem o, const struct qw_acts *out, struct qw_err *err);
+              int want, cl_mem o, const struct qw_acts *out, int rows,
+              struct qw_err *err);
 /* Row r of x, rounded, becomes columns [col, col + n) of row TAP + r of acts of width ld.
  */
 int qw_op_tap(struct qw_plan *p, cl_mem x, cl_mem cycle, int n, int col, int ld, int want,

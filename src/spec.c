@@ -59,6 +59,11 @@ int qw_spec_open(struct qw_spec **out, struct qw_target *t, struct qw_drafter *d
     return rc;
 }
 
+void qw_spec_plans(const struct qw_spec *s, struct qw_plan_list *out)
+{
+    qw_plan_list_add(out, "accept", &s->accept);
+}
+
 uint64_t qw_spec_bytes(bool on_device)
 {
     return 4 * (QW_RES_IDS + QW_MAX_DRAFT + 1) + (on_device ? 0 : 4 * (QW_CYC_IDS + 1));

@@ -30,6 +30,7 @@ struct qw_step_rows {
 /* drafter may be NULL: plain steps. Both are borrowed. */
 int qw_spec_open(struct qw_spec **out, struct qw_target *t, struct qw_drafter *drafter,
                  bool adaptive, struct qw_err *err);
+void qw_spec_plans(const struct qw_spec *s, struct qw_plan_list *out);
 void qw_spec_close(struct qw_spec *s);
 /* Device bytes it takes for a drafter. */
 uint64_t qw_spec_bytes(bool on_device);

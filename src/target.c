@@ -92,7 +92,7 @@ static int emit_gdn(struct qw_target *t, struct qw_plan *p, int i, int rows,
                         err);
     if (rc == QW_OK)
         rc = qw_op_gdn(p, &s, l, t->w[C], t->w[Y], &state, t->w[CYCLE], l->out.want,
-                       t->w[O], &t->acts, err);
+                       t->w[O], &t->acts, rows, err);
     return rc == QW_OK ? qw_op_matmul(p, &l->out, &t->acts, t->w[CYCLE], t->w[X],
                                       hp->n_embd, true, rows, err)
                        : rc;
@@ -297,6 +297,14 @@ void qw_target_close(struct qw_target *t)
     free(t->control);
     free(t->best);
     free(t);
+}
+
+void qw_target_plans(const struct qw_target *t, struct qw_plan_list *out)
+{
+    qw_plan_list_add(out, "step", &t->one);
+    qw_plan_list_add(out, "prefill", &t->many);
+    qw_plan_list_add(out, "head", &t->head);
+    qw_plan_list_add(out, "verify", &t->verify);
 }
 
 struct qw_dev *qw_target_dev(const struct qw_target *t)

@@ -55,6 +55,8 @@ int qw_target_fits(const struct qw_model *m, const struct qw_target_params *p,
 int qw_target_open(struct qw_target **out, struct qw_model *m, struct qw_kern *k,
                    const struct qw_target_params *p, struct qw_err *err);
 void qw_target_close(struct qw_target *t);
+/* Its plans: step (one row), prefill, head, verify; those that it has. */
+void qw_target_plans(const struct qw_target *t, struct qw_plan_list *out);
 struct qw_dev *qw_target_dev(const struct qw_target *t);
 struct qw_kern *qw_target_kern(const struct qw_target *t);
 struct qw_state *qw_target_state(struct qw_target *t);

@@ -246,7 +246,7 @@ static void gdn_verify(struct gdn_run *g, int live, int rows, int sure, int keep
         ku_must(qw_op_gdn(&p, &q->s, &g->l, put_rows(fc, q->width, 0, live, rows),
                           put_rows(fu, q->s.ldu, 0, live, rows), &g->dev[set],
                           ku_put(block, QW_CYC_IDS * 4), want,
-                          ku_new((size_t)(rows * vd) * 4), &a, &err),
+                          ku_new((size_t)(rows * vd) * 4), &a, rows, &err),
                 &err, "gdn");
         ku_run(&p);
         char *what = qw_sprintf("%s gdn", ku_set_name[set]);

@@ -21,6 +21,23 @@ for key in weights_bytes kv_cache_bytes gdn_state_bytes conv_history_bytes activ
 done
 t_run plan -o model.target="$model"
 t_out_has "plan in words" 'total_bytes'
+t_run plan --b70 --launches
+t_status_is "plan for a card that is not here" 0
+t_out_has "plan --b70: of that card" 'device .*B70 (on paper)'
+# 6 rows; S and the copy of it, 6 heads of 128 x 128 floats each, and five rows of the tape, both in and
+# out; 1280 columns after the convolution and 2060 before; the ring; 768 of the output, as floats in and
+# out and as blocks out
+S=$((2 * 6 * 128 * 128 * 4 + 5 * (8 * 128 + 6) * 4))
+t_out_has "plan --launches: bytes of a launch" \
+    "^  qw_gdn  *768  *128  *$((S + 6 * (1280 + 2060 + 768) * 4)) *$((S + 6 * (1280 + 768) * 4 + 6 * 768 * 10 / 8))\$"
+t_run plan --b70 --launches --json
+t_status_is "plan --launches --json" 0
+for key in step head verify draft inject accept kernel global local read_bytes written_bytes \
+    arguments; do
+    t_out_has "plan --launches has $key" "\"$key\":"
+done
+t_run plan --launches -o model.target="$model" -o speculation.method=none -o device.shape=gpu
+t_status_is "plan --launches of the device that is here" 0
 
 t_run tokenize -o model.normalize=none 'Hello, World!'
 t_ok "tokenize" [ "$(cat "$t_out")" = "39 412 321 11 688 2970 0" ]
