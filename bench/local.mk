@@ -7,4 +7,4 @@ EXTRA_DIST += bench/results/order-of-sums-h200.json bench/results/h200-generic.j
 	bench/results/h200-drafting.json bench/results/drafting-h200.json bench/drafting.py
 EXTRA_DIST += bench/results/order-of-sums.json docs/order-of-sums.md
 EXTRA_DIST += docs/negative-results.md docs/speed.md bench/acceptance.py bench/results/acceptance.json
-EXTRA_DIST += bench/shapes_27b.py
+EXTRA_DIST += bench/xe2_model.py bench/xe2_asm.py bench/shapes_27b.py bench/results/xe2-model.json

@@ -174,13 +174,11 @@ static void print_launches(const json_t *plans)
 /* Takes the references. */
 static int print_plan(struct qw_cmd *c, json_t *plan, json_t *launches)
 {
-    if (launches == NULL || c->json) {
-        if (launches != NULL)
-            json_object_set_new(plan, "launches", launches);
-        return print(c, plan);
-    }
+    if (launches != NULL && c->json)
+        json_object_update(plan, launches);
     int rc = print(c, plan);
-    print_launches(launches);
+    if (launches != NULL && !c->json)
+        print_launches(json_object_get(launches, "launches"));
     json_decref(launches);
     return rc;
 }
@@ -188,12 +186,12 @@ static int print_plan(struct qw_cmd *c, json_t *plan, json_t *launches)
 static int run_plan(struct qw_cmd *c)
 {
     const bool each = qw_cmd_value(c, "launches") != NULL;
+    const enum qw_open_level level = each ? QW_OPEN_KERNELS : QW_OPEN_DEVICE;
     struct qw_engine *e;
     json_t *plan = NULL, *launches = NULL;
     int rc = qw_cmd_value(c, "b70") != NULL
-                 ? qw_engine_open_paper(&e, c->options, &c->err)
-                 : qw_engine_open(&e, c->options, each ? QW_OPEN_KERNELS : QW_OPEN_DEVICE,
-                                  false, &c->err);
+                 ? qw_engine_open_paper(&e, c->options, level, &c->err)
+                 : qw_engine_open(&e, c->options, level, false, &c->err);
     if (rc != QW_OK)
         return rc;
     rc = qw_engine_plan(e, &plan, &c->err);

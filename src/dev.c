@@ -295,10 +295,11 @@ struct qw_dev *qw_dev_paper(uint64_t reserve)
     snprintf(d->driver, sizeof(d->driver), "none");
     snprintf(d->platform_name, sizeof(d->platform_name), "none");
     snprintf(d->version, sizeof(d->version), "OpenCL 3.0");
-    d->extensions = qw_strdup("cl_khr_fp16 cl_intel_subgroups cl_intel_subgroups_short "
-                              "cl_intel_required_subgroup_size "
-                              "cl_intel_subgroup_matrix_multiply_accumulate "
-                              "cl_intel_subgroup_2d_block_io");
+    d->extensions = qw_strdup(
+        "cl_khr_fp16 cl_intel_subgroups cl_intel_subgroups_char cl_intel_subgroups_short "
+        "cl_intel_required_subgroup_size "
+        "cl_intel_subgroup_matrix_multiply_accumulate "
+        "cl_intel_subgroup_2d_block_io");
     d->paper = d->exact_div = true;
     d->mem = 32000000000;
     d->max_alloc = (uint64_t)4 << 30;

@@ -3,6 +3,7 @@
  * arguments. */
 #include "engine.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,9 +217,10 @@ int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
 }
 
 int qw_engine_open_paper(struct qw_engine **out, const struct qw_options *options,
-                         struct qw_err *err)
+                         enum qw_open_level level, struct qw_err *err)
 {
-    return open_engine(out, options, QW_OPEN_KERNELS, true, false, err);
+    assert(level < QW_OPEN_MODEL);
+    return open_engine(out, options, level, true, false, err);
 }
 
 void qw_engine_close(struct qw_engine *e)

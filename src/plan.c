@@ -45,7 +45,7 @@ int qw_plan_add_from(struct qw_plan *p, struct qw_kern *kern, const char *entry,
                      int n_args, struct qw_err *err)
 {
     struct qw_step s = {
-        .entry = entry, .dims = (cl_uint)dims, .any_local = local == NULL};
+        .kern = kern, .entry = entry, .dims = (cl_uint)dims, .any_local = local == NULL};
     int rc = qw_kern_make(kern, entry, &s.kernel, err);
     if (rc != QW_OK)
         return rc;

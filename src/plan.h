@@ -18,7 +18,8 @@ struct qw_step_arg {
 };
 
 struct qw_step {
-    cl_kernel kernel; /* NULL on paper */
+    cl_kernel kernel;           /* NULL on paper */
+    const struct qw_kern *kern; /* the set it comes from */
     const char
         *entry; /* for messages and timings; a literal or owned by the plan's maker */
     cl_uint dims;

@@ -29,10 +29,10 @@ enum qw_open_level {
  * show: progress lines on a terminal. */
 int qw_engine_open(struct qw_engine **out, const struct qw_options *options,
                    enum qw_open_level level, bool show, struct qw_err *err);
-/* Up to QW_OPEN_KERNELS for an Arc Pro B70 that need not be there: what it would hold and
- * run can be described, nothing can run. */
+/* The same, up to QW_OPEN_KERNELS, for an Arc Pro B70 that need not be there: what it
+ * would hold and run can be described, nothing can run. */
 int qw_engine_open_paper(struct qw_engine **out, const struct qw_options *options,
-                         struct qw_err *err);
+                         enum qw_open_level level, struct qw_err *err);
 void qw_engine_close(struct qw_engine *e);
 double qw_engine_load_ms(const struct qw_engine *e);
 
@@ -58,8 +58,8 @@ int qw_engine_chat_prompt(struct qw_engine *e, const json_t *messages,
 json_t *qw_engine_info(struct qw_engine *e, bool sha256);
 int qw_engine_plan(struct qw_engine *e, json_t **out, struct qw_err *err);
 json_t *qw_engine_identity(struct qw_engine *e, bool sha256);
-/* Every launch of a session's plans, by plan: kernel, sizes, arguments, bytes moved.
- * Needs QW_OPEN_KERNELS. */
+/* Every launch of a session's plans, by plan: kernel, sizes, arguments, bytes moved; and
+ * what the kernels' programs are built with. Needs QW_OPEN_KERNELS. */
 int qw_engine_launches(struct qw_engine *e, json_t **out, struct qw_err *err);
 /* 1 when the plan fits the device's free memory. */
 bool qw_engine_fits(struct qw_engine *e);

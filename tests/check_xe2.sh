@@ -3,31 +3,46 @@
 # check_xe2.sh [KEEP_FOLDER] - every kernel compiled for an Arc Pro B70, as src/kern.c puts it together
 # and with the numbers of the models in use. Generic kernels must compile and call nothing undefined;
 # those of cl/xe2 must also not spill, run 16 work-items in a thread and use the matrix unit where they
-# say so. Binaries and disassembly are left in KEEP_FOLDER. Exit 77: no compiler, nothing was checked.
+# say so. Then bench/xe2_model.py prices a cycle from that machine code and the plans of $QWENRUN, and is
+# compared with bench/results/xe2-model.json; QW_UPDATE=1 writes that file instead. Binaries and
+# disassembly are left in KEEP_FOLDER. Exit 77: no compiler, nothing was checked.
 set -u
 LC_ALL=C
 export LC_ALL
-keep=${1:-}
-if [ -n "$keep" ]; then
-    mkdir -p "$keep" && keep=$(cd "$keep" && pwd) || exit 99
-fi
+program=${QWENRUN:-}
+case $program in
+'' | /*) ;;
+*) program=$(pwd)/$program ;;
+esac
+work=$(mktemp -d "${TMPDIR:-/tmp}/qw-check-xe2.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+trap 'exit 99' HUP INT TERM
+keep=${1:-$work/keep}
+mkdir -p "$keep" && keep=$(cd "$keep" && pwd) || exit 99
+rm -rf "$keep"/generic* "$keep"/xe2-* # of a run before
 cd "${srcdir:-.}" || exit 99
 passed=0
 failed=0
-out=$(mktemp "${TMPDIR:-/tmp}/qw-check-xe2.XXXXXX") || exit 99
-trap 'rm -f "$out"' EXIT
-trap 'exit 99' HUP INT TERM
+out=$work/out
 
 # unit NAME OPTIONS...: one program through the checker, its counts added up.
 unit() {
     name=$1
     shift
     echo "== $name"
-    sh tools/xe2-check ${keep:+--keep "$keep/$name"} --program "$@" >"$out" 2>&1
-    status=$?
+    sh tools/xe2-check --keep "$keep/$name" --program "$@" >"$out" 2>&1
+    add_up $?
+}
+
+# add_up STATUS: shows $out and adds its closing line to the counts; a broken run ends all.
+add_up() {
     cat "$out"
-    [ "$status" -lt 2 ] || exit "$status"
+    [ "$1" -lt 2 ] || exit "$1"
     closing=$(tail -n 1 "$out")
+    case $closing in
+    *" passed, "*" failed") ;;
+    *) exit 1 ;;
+    esac
     closing=${closing%" failed"}
     passed=$((passed + ${closing%" passed,"*}))
     failed=$((failed + ${closing#*"passed, "}))
@@ -41,7 +56,8 @@ options() {
 }
 
 shared="cl/cycle.h cl/common.clh cl/blocks.clh cl/gdn.clh"
-sh tools/xe2-check --fetch --version || exit
+version=$(sh tools/xe2-check --fetch --version) || exit
+echo "$version"
 # shellcheck disable=SC2086 # lists
 unit generic -o "$(options 256 16)" $shared cl/generic/*.cl
 for sizes in "256 8" "256 32" "128 16" "128 8" "128 32"; do
@@ -80,5 +96,20 @@ for file in cl/xe2/*.cl; do
     [ -e "$file" ] || { echo "== xe2: there is no such kernel yet" && continue; }
     xe2_file "$file"
 done
+
+# What all that would take on the card, by a model.
+model() {
+    echo "== a cycle on the card, by a model"
+    PYTHONDONTWRITEBYTECODE=1 python3 bench/xe2_model.py --asm "$keep" --program "$program" \
+        --compiler "$version" --table bench/results/xe2-model.json ${QW_UPDATE:+--update} >"$out" 2>&1
+    add_up $?
+}
+if [ ! -x "$program" ]; then
+    echo "no model of a cycle: there is no program ${program:-(QWENRUN is not set)}"
+elif ! command -v python3 >/dev/null; then
+    echo "no model of a cycle: python3 is not installed"
+else
+    model
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -94,9 +94,16 @@ if !SANITIZE
 TESTS += tests/test_xe2_check.sh
 endif
 EXTRA_DIST += tools/xe2-check tests/test_xe2_check.sh tests/check_xe2.sh docs/xe2.md
-check-xe2:
-	@srcdir='$(srcdir)' $(SHELL) '$(srcdir)/tests/check_xe2.sh' xe2-check.dir
-.PHONY: check-xe2
+check-xe2: src/qwenrun$(EXEEXT)
+	@srcdir='$(srcdir)' QWENRUN='$(abs_builddir)/src/qwenrun$(EXEEXT)' \
+		$(SHELL) '$(srcdir)/tests/check_xe2.sh' xe2-check.dir
+# the table that it compares with, made anew
+update-xe2-model: src/qwenrun$(EXEEXT)
+	@srcdir='$(srcdir)' QWENRUN='$(abs_builddir)/src/qwenrun$(EXEEXT)' QW_UPDATE=1 \
+		$(SHELL) '$(srcdir)/tests/check_xe2.sh' xe2-check.dir
+.PHONY: check-xe2 update-xe2-model
+TESTS += tests/test_xe2_model.sh
+EXTRA_DIST += tests/test_xe2_model.sh tests/xe2_model_test.py tests/xe2-asm
 # Too slow for every `make check`: each of these takes minutes.
 LONG_TESTS = tests/mutants.sh
 check-long: $(check_PROGRAMS)

@@ -32,8 +32,8 @@ t_out_has "plan --launches: bytes of a launch" \
     "^  qw_gdn  *768  *128  *$((S + 6 * (1280 + 2060 + 768) * 4)) *$((S + 6 * (1280 + 768) * 4 + 6 * 768 * 10 / 8))\$"
 t_run plan --b70 --launches --json
 t_status_is "plan --launches --json" 0
-for key in step head verify draft inject accept kernel global local read_bytes written_bytes \
-    arguments; do
+for key in programs step head verify draft inject accept kernel program global local read_bytes \
+    written_bytes arguments; do
     t_out_has "plan --launches has $key" "\"$key\":"
 done
 t_run plan --launches -o model.target="$model" -o speculation.method=none -o device.shape=gpu
