@@ -29,7 +29,7 @@ t_out_has "plan --b70: of that card" 'device .*B70 (on paper)'
 # out and as blocks out
 S=$((2 * 6 * 128 * 128 * 4 + 5 * (8 * 128 + 6) * 4))
 t_out_has "plan --launches: bytes of a launch" \
-    "^  qw_gdn  *768  *128  *$((S + 6 * (1280 + 2060 + 768) * 4)) *$((S + 6 * (1280 + 768) * 4 + 6 * 768 * 10 / 8))\$"
+    "^  qw_gdn  *768x1  *128x1  *$((S + 6 * (1280 + 2060 + 768) * 4)) *$((S + 6 * (1280 + 768) * 4 + 6 * 768 * 10 / 8))\$"
 t_run plan --b70 --launches --json
 t_status_is "plan --launches --json" 0
 for key in programs step head verify draft inject accept kernel program global local read_bytes \
