@@ -32,6 +32,29 @@ void ku_must(int rc, const struct qw_err *err, const char *what)
     MUST(rc == QW_OK, "%s: %s", what, err->msg);
 }
 
+int ku_pick(int argc, char **argv, const struct check_test *all, int n_all,
+            struct check_test *pick)
+{
+    int n = 0, names = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--small") == 0)
+            ku_small = true;
+        else if (strcmp(argv[i], "--kernels") == 0 && i + 1 < argc)
+            ku_dir = argv[++i];
+        else
+            argv[1 + names++] = argv[i];
+    }
+    for (int t = 0; t < n_all; t++) {
+        bool wanted = names == 0;
+        for (int i = 1; i <= names; i++)
+            wanted = wanted || strcmp(argv[i], all[t].name) == 0;
+        if (wanted)
+            pick[n++] = all[t];
+    }
+    MUST(n > 0, "no test of that name");
+    return n;
+}
+
 void ku_open(void)
 {
     struct qw_err err;

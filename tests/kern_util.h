@@ -31,6 +31,11 @@ extern bool ku_small;      /* a checking interpreter runs the kernels: few rows 
 extern const char *ku_dir; /* kernels from this folder, or NULL: the embedded ones */
 extern struct qw_dev *ku_dev;
 
+/* Arguments of a test program: --small, --kernels FOLDER, names of tests. pick gets those
+ * of all[n_all] that are named, all of them without a name; how many. */
+int ku_pick(int argc, char **argv, const struct check_test *all, int n_all,
+            struct check_test *pick);
+
 void ku_open(void);
 void ku_close(void);
 /* The kernel set of a config; opened once. generic: in a launch shape; KU_XE2: what

@@ -410,23 +410,7 @@ enum { N_ALL = sizeof(all) / sizeof(all[0]) };
 int main(int argc, char **argv)
 {
     struct check_test pick[N_ALL];
-    int n = 0, names = 0;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--small") == 0)
-            ku_small = true;
-        else if (strcmp(argv[i], "--kernels") == 0 && i + 1 < argc)
-            ku_dir = argv[++i];
-        else
-            argv[1 + names++] = argv[i];
-    }
-    for (int t = 0; t < N_ALL; t++) {
-        bool wanted = names == 0;
-        for (int i = 1; i <= names; i++)
-            wanted = wanted || strcmp(argv[i], all[t].name) == 0;
-        if (wanted)
-            pick[n++] = all[t];
-    }
-    MUST(n > 0, "no test of that name");
+    const int n = ku_pick(argc, argv, all, N_ALL, pick);
     ku_open();
     const int rc = check_run(pick, n);
     ku_close();

@@ -433,25 +433,8 @@ enum { N_ALL = sizeof(all) / sizeof(all[0]) };
 int main(int argc, char **argv)
 {
     struct check_test pick[N_ALL];
-    int n = 0, names = 0;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--small") == 0)
-            ku_small = true;
-        else if (strcmp(argv[i], "--large") == 0)
-            large = true;
-        else if (strcmp(argv[i], "--kernels") == 0 && i + 1 < argc)
-            ku_dir = argv[++i];
-        else
-            argv[1 + names++] = argv[i];
-    }
-    for (int t = 0; t < N_ALL; t++) {
-        bool wanted = names == 0;
-        for (int i = 1; i <= names; i++)
-            wanted = wanted || strcmp(argv[i], all[t].name) == 0;
-        if (wanted)
-            pick[n++] = all[t];
-    }
-    MUST(n > 0, "no test of that name");
+    large = argc > 1 && strcmp(argv[1], "--large") == 0;
+    const int n = ku_pick(argc - large, argv + large, all, N_ALL, pick);
     ku_open();
     const int rc = large ? check_run(long_ones, 1) : check_run(pick, n);
     for (int i = 0; i < 2; i++)
